@@ -96,7 +96,12 @@ def _limit_processor_time(pid: int, seconds: int) -> None:
     """End a process that takes longer, where the system can: how busy the machine is changes nothing then."""
     if hasattr(resource, "prlimit"):
         with suppress(ProcessLookupError):
-            resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
+            _, own = resource.prlimit(
+                pid, resource.RLIMIT_CPU
+            )  # a user's own limit, as of `ulimit -t`, cannot be raised
+            limits = (seconds, seconds + 1)
+            bounded = limits if own == resource.RLIM_INFINITY else (min(limits[0], own), min(limits[1], own))
+            resource.prlimit(pid, resource.RLIMIT_CPU, bounded)
 
 
 def _key(cubin: bytes) -> str:

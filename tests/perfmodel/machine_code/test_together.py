@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,13 @@ def test_a_disassembler_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(disassembly, "_TIME_LIMIT_S", 0.5)
     with pytest.raises(SimulationError, match=r"more than 1 s of processor time"):
         disassembly._printed(bytes(64))
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="this system limits no other process's processor time")
+def test_a_lower_limit_of_the_users_own_counts() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        resource.prlimit(child.pid, resource.RLIMIT_CPU, (5, 5))
+        disassembly._limit_processor_time(child.pid, 60)
+        limits = resource.prlimit(child.pid, resource.RLIMIT_CPU)
+        child.kill()
+    assert limits == (5, 5)

@@ -94,7 +94,9 @@ def test_configurations_of_autotune_are_ranked(add: Any) -> None:
     assert ranked.best.configuration.block == (64, 1, 1)
     assert [values["BLOCK"] for values, _ in ranked.rejected] == [1000]
     assert "power of 2" in ranked.rejected[0][1]
-    with pytest.raises(InputError, match=r"add has 2 configurations: choose one by --define .* as in BLOCK=64, num_warps=2"):
+    with pytest.raises(
+        InputError, match=r"add has 2 configurations: choose one by --define .* as in BLOCK=64, num_warps=2"
+    ):
         pm.analyze(tuned, grid=1, **launch)
 
 
