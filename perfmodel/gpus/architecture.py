@@ -38,8 +38,9 @@ class Architecture:
     shared_bytes_reserved_in_cubin: Size
     """Bytes that the driver reserves and the cubin counts among the shared memory of a kernel that uses any."""
     has_clusters: bool
-    array_tiles_counted: bool
     """Blocks of a cluster share their shared memory."""
+    array_tiles_counted: bool
+    """How the tiles of CUDA arrays lie in memory was counted, so that sectors of texture reads are as the hardware has them."""
     asynchronous_copies: bool
     """There is ``cp.async``."""
     compiler_stacks_small_arrays: bool
