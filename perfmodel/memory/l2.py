@@ -177,7 +177,7 @@ def written_age(traffic: DramTraffic, beside_dram_s: float, gpu: Gpu) -> float:
     >>> from perfmodel.gpus.catalogue import load_gpu
     >>> moved = DramTraffic(read_sectors=1e6, written_sectors=1e6)  # 64 MB take 15 us
     >>> [round(written_age(moved, seconds, load_gpu("h200")), 2) for seconds in (15e-6, 150e-6, 15e-3)]
-    [1.0, 1.18, 1.25]
+    [1.0, 1.07, 1.1]
     """
     in_dram_s = SECTOR_BYTES * (traffic.read_sectors + traffic.written_sectors) / gpu.dram_read_bytes_per_s
     busy = in_dram_s / (in_dram_s + beside_dram_s) if in_dram_s else 0.0
