@@ -66,21 +66,27 @@ def output_error(output: NDArray[Any] | None, exact: NDArray[np.float64]) -> flo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelJob:
-    """What the worker is asked to do with one prepared kernel; ``seed`` decides the inputs of its problem."""
+class PreparedJob:
+    """A prepared kernel and how it is measured; ``seed`` decides its inputs."""
 
     kernel: PreparedKernel
     folder: Path
     environment: Environment
     gpu: str
     seed: int
-    timed: bool
     sampling: SamplingPlan
 
     @property
     def key(self) -> RunKey:
         """What makes two runs the same."""
         return self.kernel.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelJob(PreparedJob):
+    """What the worker is asked to do with one configuration of a family."""
+
+    timed: bool
 
     def failed(self, failure: Failure) -> Record:
         """The record of this job when there is nothing but a failure."""

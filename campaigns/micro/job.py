@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,16 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import KernelCall, L2State
 from perfmodel.records.schema import (
     Correctness,
-    Environment,
     Failure,
     FailureKind,
     Record,
-    RunKey,
     Timing,
     TimingMethod,
 )
 from perfmodel.validation.device import import_cupy
-from perfmodel.validation.kernel_job import compare_outputs, flush_of, now
+from perfmodel.validation.kernel_job import PreparedJob, compare_outputs, flush_of, now
 from perfmodel.validation.launching import DeviceKernel, cuda_errors, failure_kind, load_kernel, run_once, upload
-from perfmodel.validation.prepared import PreparedFolder, PreparedKernel, unpacked_cubin
-from perfmodel.validation.sampling import SamplingPlan
+from perfmodel.validation.prepared import PreparedFolder, unpacked_cubin
 from perfmodel.validation.timing import (
     GRAPH_RUNS,
     Enqueue,
@@ -48,20 +44,8 @@ BATCH_LAUNCHES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MicroJob:
+class MicroJob(PreparedJob):
     """What the worker is asked to do with one prepared micro-benchmark."""
-
-    kernel: PreparedKernel
-    folder: Path
-    environment: Environment
-    gpu: str
-    seed: int
-    sampling: SamplingPlan
-
-    @property
-    def key(self) -> RunKey:
-        """What makes two runs the same."""
-        return self.kernel.key
 
     def failed(self, failure: Failure) -> Record:
         """The record of this job when there is nothing but a failure."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -112,11 +113,7 @@ def prepare(
 ) -> None:
     """Compile launches into a folder that can be taken to a machine with the GPU."""
     wanted = read_launches(launches)
-    outcomes: dict[str, Outcome] = {}
-    with progress_bar("compiled", len(wanted)) as advance:
-        for launch_id, outcome in compile_all(wanted, sources, folder, gpu, workers=workers):
-            outcomes[launch_id] = outcome
-            advance()
+    outcomes = _gathered("compiled", len(wanted), compile_all(wanted, sources, folder, gpu, workers=workers))
     made = [outcomes[one.id] for one in wanted]
     write_public_records(folder / PLAN, [one for one in made if isinstance(one, PublicRecord)])
     _note_refusals(outcomes)
@@ -134,11 +131,7 @@ def execute(
     """Execute measured launches anew, so that their stored profiles are those of today's simulator."""
     before = {record.launch.id: record for record in read_public_records(records)}
     wanted = [before[one] for one in only.split(",")] if only else list(before.values())
-    outcomes: dict[str, Outcome] = {}
-    with progress_bar("executed", len(wanted)) as advance:
-        for launch_id, outcome in execute_all(wanted, sources, folder, gpu, workers=workers):
-            outcomes[launch_id] = outcome
-            advance()
+    outcomes = _gathered("executed", len(wanted), execute_all(wanted, sources, folder, gpu, workers=workers))
     done = {name: one for name, one in outcomes.items() if isinstance(one, PublicRecord)}
     write_public_records(records, (before | done).values())
     _note_refusals(outcomes)
@@ -186,6 +179,16 @@ def join(
             joined.append(replace(record, **measured, counters=counted.get(record.launch.id, {})))
     write_public_records(output, joined)
     note(f"{len(joined)} launches, {sum(bool(one.counters) for one in joined)} with counters")
+
+
+def _gathered(done: str, number: int, found: Iterable[tuple[str, Outcome]]) -> dict[str, Outcome]:
+    """Outcomes by launch, shown as they come; ``done`` says what was done with each."""
+    outcomes = dict[str, Outcome]()
+    with progress_bar(done, number) as advance:
+        for launch_id, outcome in found:
+            outcomes[launch_id] = outcome
+            advance()
+    return outcomes
 
 
 def _note_refusals(outcomes: dict[str, Outcome]) -> None:

@@ -134,13 +134,14 @@ def _busiest(table: Iterable[Any], executed: int, launch_blocks: int) -> float:
     blocks = int(turn[-1]) + 1
     half = turn < blocks - blocks // 2
     sums, of_half = np.bincount(at, weights=amount), np.bincount(at[half], weights=amount[half])
+    scale = max(launch_blocks / executed, 1.0)
 
     def extended(whole: float, part: float) -> float:
         growth = np.log(whole / part) / np.log(blocks / (blocks - blocks // 2)) if blocks > 1 else 1.0
-        return float(whole * max(launch_blocks / executed, 1.0) ** min(growth, 1.0))
+        return float(whole * scale ** min(growth, 1.0))
 
-    all_ = float(sums.sum()) * max(launch_blocks / executed, 1.0)
-    return max(extended(sums.max(), of_half.max()), all_ / extended(len(places), int(np.count_nonzero(of_half))))
+    mean = scale * float(sums.sum()) / extended(len(places), int(np.count_nonzero(of_half)))
+    return max(extended(sums.max(), of_half.max()), mean)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ def _types(signature: Any) -> list[str]:
 
     try:
         types, _ = normalize_signature(signature)
-    except Exception:  # a list of signatures, or none
+    except Exception:  # Numba evaluates the text of a signature: anything can be raised; types are for messages alone
         return []
     axes = [getattr(kind, "ndim", 0) for kind in types]
     return [f"{k.dtype}[{','.join(':' * n)}]" if n else str(k) for k, n in zip(types, axes, strict=True)]

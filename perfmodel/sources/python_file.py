@@ -58,7 +58,7 @@ def _made_in_functions(module: UserModule) -> Iterator[tuple[str, object]]:
         )
         try:
             found = eval(compile(ast.Expression(call), str(module.path), "eval"), dict(module.names))
-        except Exception:  # what it needs is known when the function runs
+        except Exception:  # whatever the user's expression raises: what it needs is known when the function runs
             continue
         if is_kernel(found):
             yield getattr(found, "name", None) or ast.unparse(node.targets[0]), found

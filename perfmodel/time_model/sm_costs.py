@@ -146,11 +146,10 @@ def _stores(
         total = float(written @ memory.requests) * scale
         written = written * (min(1.0, float(counts.dram_write_bytes) / total) if total else 0.0)
     parts = first_parts(memory, wait)
-    share = min(1.0, filled / max(scale * float(parts @ memory.requests), 1.0))
+    lacking = min(1.0, filled / max(scale * float(parts @ memory.requests), 1.0))
     pairs = np.minimum(1.0, 2.0 * memory.lines / np.maximum(sectors, 1.0))
-    return (
-        sectors + partial
-    ) * SECTOR_BYTES / rate, written + share * parts * pairs * gpu.dram_partial_sectors * SECTOR_BYTES
+    completed = lacking * parts * pairs * gpu.dram_partial_sectors * SECTOR_BYTES
+    return (sectors + partial) * SECTOR_BYTES / rate, written + completed
 
 
 def atomic_cycles(

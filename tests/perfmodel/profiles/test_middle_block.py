@@ -74,7 +74,7 @@ def test_one_block_and_closed_forms_say_what_all_blocks_do(problem: Any) -> None
 @pytest.mark.compiler
 @pytest.mark.parametrize(("read_back", "sectors"), [("index[i ^ 1]", 32.0), ("i", 4.0)])
 def test_what_a_kernel_writes_is_computed_where_it_reads_that_again(read_back: str, sectors: float) -> None:
-    """Lanes store where they were told by others, 32 bytes apart, or beside each other."""
+    """Lanes store at indices that other lanes have written, 32 bytes apart, or at their own, beside each other."""
     source = f"""
     extern "C" __global__ void scattered(int *index, float *out)
     {{
