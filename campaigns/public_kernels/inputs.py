@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.errors import InputError
-from perfmodel.launch.argument_spec import ElementType
+from perfmodel.launch.element_type import ElementType
 
 _NAMED = re.compile(r"^(?P<type>\w+).*=@(?P<name>(?P<kind>[a-z0-9]+)-(?P<numbers>[^/]*))\.npy$")
 _NEIGHBOUR = np.dtype([("place", "i4", 3), ("number", "i4"), ("offset", "i8")])

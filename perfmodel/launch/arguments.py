@@ -11,22 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .argument_spec import (
-    BufferSpec,
-    ElementType,
-    FillKind,
-    NullSpec,
-    StructureSpec,
-    TensorMapSpec,
-    TextureSpec,
-    buffer_contents,
-    parse_argument,
-    scalar_value,
-    seen_texture,
-    structure_value,
-    tensor_map_tiling,
-)
+from .argument_spec import BufferSpec, FillKind, NullSpec, StructureSpec, TensorMapSpec, TextureSpec
+from .argument_text import parse_argument
+from .argument_values import buffer_contents, scalar_value, seen_texture, structure_value, tensor_map_tiling
 from .contents import Contents
+from .element_type import ElementType
 from .expression import Value
 from .launch import Buffer, Buffered, KernelCall, Parameter, TensorMap, TextureObject
 from .tensor_map import TENSOR_MAP_BYTES

@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CompileError, InputError
-from ..launch.argument_spec import BufferSpec, ElementType, ScalarSpec, buffer_contents, parse_argument, scalar_value
+from ..launch.argument_spec import BufferSpec, ScalarSpec
+from ..launch.argument_text import parse_argument
+from ..launch.argument_values import buffer_contents, scalar_value
 from ..launch.arguments import Argument
+from ..launch.element_type import ElementType
 from .kernel_source import KernelSource, SourceKind
 from .python_kernel import BroughtKernel, KernelWish
 

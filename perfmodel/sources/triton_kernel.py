@@ -14,8 +14,10 @@ import numpy as np
 
 from ..core.constants import WARP_SIZE, ceil_div
 from ..errors import CompileError, InputError
-from ..launch.argument_spec import BufferSpec, ElementType, NullSpec, ScalarSpec, parse_argument
+from ..launch.argument_spec import BufferSpec, NullSpec, ScalarSpec
+from ..launch.argument_text import parse_argument
 from ..launch.arguments import Argument
+from ..launch.element_type import ElementType
 from .kernel_source import KernelSource, SourceKind
 from .python_kernel import BroughtKernel, KernelWish, Sizes
 from .user_module import AbsentType

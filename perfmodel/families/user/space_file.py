@@ -14,7 +14,8 @@ from msgspec import Meta, Struct
 from ...core.documents import converted, parse_toml
 from ...core.files import read_text
 from ...errors import InputError
-from ...launch.argument_spec import ArgumentSpec, parse_argument
+from ...launch.argument_spec import ArgumentSpec
+from ...launch.argument_text import parse_argument
 from ...launch.expression import Expression, Value, parse_expression
 
 MAX_CANDIDATES = 100_000

@@ -18,7 +18,7 @@ import numpy as np
 import tomli_w
 
 from ...errors import InputError
-from ...launch.argument_spec import ElementType
+from ...launch.element_type import ElementType
 from ...launch.expression import Value, parse_expression
 from .space_file import MAX_CANDIDATES
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from perfmodel.families.user.space_file import parse_space
-from perfmodel.launch.argument_spec import parse_argument
+from perfmodel.launch.argument_text import parse_argument
 
 PAGE = (Path(__file__).parents[3] / "docs" / "analyze.md").read_text(encoding="utf-8")
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from perfmodel.errors import SimulationError
-from perfmodel.launch.argument_spec import BufferSpec, buffer_contents, parse_argument
+from perfmodel.launch.argument_spec import BufferSpec
+from perfmodel.launch.argument_text import parse_argument
+from perfmodel.launch.argument_values import buffer_contents
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.ptx.parse import parse_module
 from perfmodel.simulator.faults import FaultError

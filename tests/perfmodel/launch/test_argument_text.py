@@ -4,18 +4,11 @@ import numpy as np
 import pytest
 
 from perfmodel.errors import InputError
-from perfmodel.launch.argument_spec import (
-    RANDOM_PERIOD,
-    BufferSpec,
-    ElementType,
-    ScalarSpec,
-    TextureSpec,
-    buffer_contents,
-    parse_argument,
-    scalar_value,
-    seen_texture,
-)
+from perfmodel.launch.argument_spec import BufferSpec, ScalarSpec, TextureSpec
+from perfmodel.launch.argument_text import parse_argument
+from perfmodel.launch.argument_values import RANDOM_PERIOD, buffer_contents, scalar_value, seen_texture
 from perfmodel.launch.arguments import KernelParameter, Signature, kernel_call
+from perfmodel.launch.element_type import ElementType
 from perfmodel.launch.texture import AddressMode, Extent, TexelKind, Texture
 
 
