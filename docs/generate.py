@@ -10,7 +10,7 @@ from typer.cli import get_docs_for_click
 
 import perfmodel as pm
 from perfmodel.cli.app import build_app
-from perfmodel.cli.objects import OBJECTS, json_schema
+from perfmodel.cli.json_schema import OBJECTS, json_schema
 from perfmodel.core.json_aliases import FORMER_NAMES
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
 

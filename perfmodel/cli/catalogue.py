@@ -156,7 +156,7 @@ def families(as_json: JsonOption = False) -> None:
 
 def schema(name: str = typer.Argument(None, metavar="[NAME]", help="One of the names that the command lists.")) -> None:
     """Print the JSON Schema of what a command prints with --json, or of a file that it reads; without NAME list them."""
-    from .objects import OBJECTS, json_schema
+    from .json_schema import OBJECTS, json_schema
 
     if name is None:
         rows = [(known, " ".join((kind.__doc__ or "").split("\n\n")[0].split())) for known, kind in OBJECTS.items()]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from ..cli.objects import json_schema
+from ..cli.json_schema import json_schema
 from ..launch.launch import L2State
 from ..profiles.kernel_profile import Fidelity
 

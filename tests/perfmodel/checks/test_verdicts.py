@@ -148,7 +148,7 @@ def test_the_line_of_a_kernel(file: CheckFile, kernel: str, line: int) -> None:
 
 
 def test_json_is_as_described(file: CheckFile) -> None:
-    from perfmodel.cli.objects import OBJECTS
+    from perfmodel.cli.json_schema import OBJECTS
     from perfmodel.core.documents import converted
 
     found: dict[str, Any] = report(file, Measured(result=result(11.0, code="e" * 64), faults=())).to_json()

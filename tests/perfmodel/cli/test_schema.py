@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perfmodel.cli.app import run
-from perfmodel.cli.objects import OBJECTS
+from perfmodel.cli.json_schema import OBJECTS
 from perfmodel.core.documents import converted
 from perfmodel.families.problem_list import ListedProblem
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfmodel.cli.app import run
-from perfmodel.cli.objects import OBJECTS
+from perfmodel.cli.json_schema import OBJECTS
 from perfmodel.core.documents import converted
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.programs.build import built_program

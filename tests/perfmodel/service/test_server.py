@@ -15,7 +15,7 @@ import pytest
 anyio = pytest.importorskip("anyio")
 mcp = pytest.importorskip("mcp")
 
-from perfmodel.cli.objects import OBJECTS  # noqa: E402
+from perfmodel.cli.json_schema import OBJECTS  # noqa: E402
 from perfmodel.core.documents import converted  # noqa: E402
 from perfmodel.service.server import Answer, ServiceLimits, answer  # noqa: E402
 
