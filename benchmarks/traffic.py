@@ -37,7 +37,8 @@ from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.machine_code.program import MachineCode
 from perfmodel.machine_code.schedule import loads_in_flight
 from perfmodel.memory.hierarchy import CacheObserver, executed_record, grid_shape, hierarchy_of, with_hierarchy
-from perfmodel.profiles.blocks.launch_counts import Guest, count_launch
+from perfmodel.profiles.blocks.block_runs import Guest
+from perfmodel.profiles.blocks.launch_counts import count_launch
 from perfmodel.profiles.executed_profile import executable
 from perfmodel.profiles.user_launch import launch_of
 from perfmodel.records.columns import configuration_of_record, record_of_fields

@@ -35,7 +35,8 @@ from ..simulator.execution import (
 from ..simulator.faults import Fault, FaultError, WaitsForBlocksError
 from ..simulator.simulation import Budget
 from ..simulator.steering import SteeringLoads
-from .blocks.launch_counts import Guest, LaunchCounts, count_launch
+from .blocks.block_runs import Guest
+from .blocks.launch_counts import LaunchCounts, count_launch
 from .kernel_profile import TRAFFIC_COUNTS, KernelProfile
 from .profile_cache import fetch, fetch_caches, keep, keep_caches, launch_key
 from .slowest_warp import slowest_warp
