@@ -19,6 +19,7 @@ from .block_work import work_per_block
 from .coalescing import uncoalesced
 from .divergence import divergence
 from .grid import small_grid, tail
+from .reductions import reductions
 from .redundant_loads import redundant_loads
 from .residency import residency, small_blocks
 from .spills import spills
@@ -38,6 +39,7 @@ _KINDS: tuple[Callable[[Subject], Iterator[Candidate]], ...] = (
     tail,
     work_per_block,
     divergence,
+    reductions,
     integer_work,
     double_precision,
 )

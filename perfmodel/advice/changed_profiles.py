@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -335,13 +335,47 @@ def _kept(sequence: Integers, before: Integers, share: Floats) -> NDArray[np.boo
 
 def with_fewer_instructions(subject: Subject, profile: KernelProfile, shares: Mapping[int, float]) -> KernelProfile:
     """`with_executions`, with the launch's counts of instructions lowered by those that go."""
-    gone: dict[str, float] = {}
-    for index, share in shares.items():
-        amount = -float(subject.executions[index]) * (1.0 - share)
+    gone = {index: float(subject.executions[index]) * (1.0 - share) for index, share in shares.items()}
+    return with_executions(_with_lowered_counts(subject, profile, gone), shares)
+
+
+def without_places(subject: Subject, gone: Sequence[NDArray[np.bool_]]) -> KernelProfile:
+    """The profile in which the followed warps leave out some of what they execute, and the others as much of it.
+
+    Args:
+        subject: the launch as it was executed.
+        gone: of each warp of the observed blocks, which of the instructions in its sequence (`sequences`) go; no global loads.
+    """
+    traces: WarpTraces = subject.profile.traces
+    count = traces.observed * traces.warps_per_block
+    every = sequences(traces)
+    left = [own[~places] for own, places in zip(every, gone, strict=False)] + every[count:]
+    executed, dropped = np.zeros((2, len(traces.table)))
+    for own, places in zip(every, gone, strict=False):
+        executed += np.bincount(own, minlength=len(executed))
+        dropped += np.bincount(own[places], minlength=len(executed))
+    share = dropped / np.maximum(executed, 1)
+    amounts = {int(index): float(subject.executions[index] * share[index]) for index in np.flatnonzero(share)}
+    changed = structs.replace(
+        _of_sequences(traces, left),
+        instructions=traces.instructions * sum(map(len, left)) / max(sum(map(len, every)), 1),
+    )
+    return replace(_with_lowered_counts(subject, subject.profile, amounts), traces=changed)
+
+
+def _with_lowered_counts(subject: Subject, profile: KernelProfile, gone: Mapping[int, float]) -> KernelProfile:
+    """The profile with the launch's counts of instructions lowered by so many executions of some."""
+    lowered: dict[str, float] = {}
+    for index, amount in gone.items():
         name = subject.code[index].class_name
         for count in ("warp_instructions", *((name,) if name in INSTRUCTION_CLASSES else ())):
-            gone[count] = gone.get(count, 0.0) + amount
-    return with_executions(with_added(profile, **gone), shares)
+            lowered[count] = lowered.get(count, 0.0) - amount
+    return with_added(profile, **lowered)
+
+
+def sequences(traces: WarpTraces) -> list[Integers]:
+    """The instructions that each warp issues, one after the other."""
+    return [_sequence(traces, warp) for warp in range(len(traces.offsets) - 1)]
 
 
 def _sequence(traces: WarpTraces, warp: int) -> Integers:

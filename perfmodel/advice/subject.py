@@ -34,6 +34,7 @@ class AdviceKind(Enum):
     TAIL = "tail"
     WORK_PER_BLOCK = "work_per_block"
     DIVERGENCE = "divergence"
+    REDUCTIONS = "reductions"
     INTEGER = "integer"
     DOUBLE_PRECISION = "double_precision"
 

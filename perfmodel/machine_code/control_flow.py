@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import networkx as nx
 
-from .program import CodeBlock, Transfer
+from .operands import Register, parse_operand
+from .program import CodeBlock, MachineCode, Transfer
 
 Successors = Sequence[Sequence[int]]
 """Blocks that may follow each block; those past the end are none."""
 _ROOT = -1
 _CALLS = (Transfer.CALL, Transfer.CALL_THROUGH_POINTER, Transfer.CALL_OUTSIDE)
+_LONG_WAY = re.compile(r"__cuda_sm\dx?\d*_d?(?:div|rcp|sqrt)_r[nzdup]")
+"""Names of the compiler's functions for quotients, reciprocals and roots of what its short sequences do not work out."""
 
 
 def within_procedures(blocks: Sequence[CodeBlock]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
@@ -91,3 +96,37 @@ def largest_loop(successors: Successors, sizes: Sequence[int], entries: Sequence
     """Size of the largest loop from the sizes of the blocks, 0 without loops."""
     loops = natural_loops(successors, entries).values()
     return max((sum(sizes[block] for block in loop) for loop in loops), default=0)
+
+
+def without_long_ways(code: MachineCode) -> MachineCode:
+    """The code in which no quotient, reciprocal or root takes the compiler's long way, so that no operand decides on it.
+
+    The long way is for zeros, denormals, infinities, NaN and numbers near the ends of the range. The code is the same object
+    where there is none.
+    """
+    changed = {}
+    for block in code.blocks:
+        last = block.first + len(block.instructions) - 1
+        if not block.conditional:
+            continue
+        if _calls_long_way(block):
+            changed[last] = replace(code.instructions[last], guard=_never())
+        elif block.transfer is Transfer.BRANCH:
+            behind, target = (
+                index < len(code.blocks) and _calls_long_way(code.blocks[index]) for index in block.successors
+            )
+            if behind != target:
+                changed[last] = replace(code.instructions[last], guard=None if behind else _never())
+    if not changed:
+        return code
+    return replace(code, instructions=tuple(changed.get(k, one) for k, one in enumerate(code.instructions)))
+
+
+def _calls_long_way(block: CodeBlock) -> bool:
+    return block.transfer is Transfer.CALL and _LONG_WAY.search(block.instructions[-1].operand_text) is not None
+
+
+def _never() -> Register:
+    guard = parse_operand("!PT")
+    assert isinstance(guard, Register)
+    return guard

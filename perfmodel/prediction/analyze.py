@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -23,6 +23,7 @@ from ..core.results import Bar, Result
 from ..core.value_types import require_type
 from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
+from ..launch.argument_spec import ElementType
 from ..launch.arguments import Argument, drawn_element, host_argument, kernel_call
 from ..launch.launch import Buffer, KernelCall, L2State, Launch
 from ..machine_code.instruction import MachineInstruction
@@ -314,12 +315,15 @@ def analyze(
         if brought.shared_bytes is not None or not error.fault.is_beyond_shared:
             raise
         raise SimulationError(f"{error}; --shared (shared_bytes in Python) gives dynamic shared memory") from None
-    drawn = _drawn_text(call, brought.arguments, found.steering)
+    drawn = _drawn(call, brought.arguments)
     prediction = prediction_of_launch(name, configuration, found.profile, scenario)
     return Analysis(
         prediction=replace(
             prediction,
-            notes=(*prediction.notes, *filter(None, (drawn, project.note, brought.source.note, compiled.note))),
+            notes=(
+                *prediction.notes,
+                *filter(None, (*_drawn_texts(drawn, found), project.note, brought.source.note, compiled.note)),
+            ),
         ),
         instructions=listing(found.instructions) if lines else (),
         faults=found.faults,
@@ -413,19 +417,34 @@ def _accesses_shared(code: Code) -> bool:
     return isinstance(code, MachineCode) and any(i.class_name in _SHARED_CLASSES for i in code.instructions)
 
 
-def _drawn_text(call: KernelCall, arguments: Sequence[Argument], steering: frozenset[str]) -> str:
-    """Which buffers with random contents decide what is executed; empty where none does."""
-    drawn = {
-        f"{parameter.name} (argument {position})": element
+def _drawn(call: KernelCall, arguments: Sequence[Argument]) -> Mapping[str, tuple[int, ElementType]]:
+    """Buffers with random contents: the position of each among the arguments, counted from one, and its type."""
+    return {
+        parameter.name: (position, element)
         for position, (parameter, argument) in enumerate(zip(call.parameters, arguments, strict=True), 1)
-        if isinstance(parameter, Buffer) and parameter.name in steering
-        if (element := drawn_element(argument)) is not None
+        if isinstance(parameter, Buffer) and (element := drawn_element(argument)) is not None
     }
-    if not drawn:
-        return ""
-    first, element = next(iter(drawn.items()))
-    file = f"{first.partition(' ')[0]}.npy"
-    return f"branches or addresses depend on random values of {', '.join(drawn)}: give real ones, as {element.value}[]=@{file}"
+
+
+def _drawn_texts(drawn: Mapping[str, tuple[int, ElementType]], found: Execution) -> Iterator[str]:
+    """Which of the buffers with random contents decide what is executed."""
+    deciding = [name for name in drawn if name in found.steering]
+    if deciding:
+        first = deciding[0]
+        yield (
+            f"branches or addresses depend on random values of {_arguments_text(drawn, deciding)}: "
+            f"give real ones, as {drawn[first][1].value}[]=@{first}.npy"
+        )
+    dividing = [name for name in drawn if name in found.dividing]
+    if dividing:
+        yield (
+            "divisions and roots of zeros and of numbers near the ends of the range take longer than those of the random "
+            f"values of {_arguments_text(drawn, dividing)}"
+        )
+
+
+def _arguments_text(drawn: Mapping[str, tuple[int, ElementType]], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} (argument {drawn[name][0]})" for name in names)
 
 
 def prediction_of_launch(

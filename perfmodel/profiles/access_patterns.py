@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,13 +24,15 @@ _BLOCKS = 64
 _NOWHERE = 2**64 - 1
 _ROW_SHIFT = 48
 """Bits of an address below the number of its request."""
+_SEVERAL = -1
+"""In the place of a warp: more than one."""
 _WAITING = 1_000_000
 """Entries that wait until those of one sector are joined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessPatterns:
-    """One element for each instruction, averages over some blocks of the launch.
+    """One element for each instruction, averages over some blocks of the launch; but for ``lone_steps``.
 
     Attributes:
         filled: Of the bytes of the sectors that an instruction touches in a block, the part that loads of the block ask for,
@@ -42,6 +45,9 @@ class AccessPatterns:
         lanes: Shape ``(instructions, 32)``: bytes of each lane's address beyond the 128-byte line of the lowest one, in a request
             with most lanes, of these the one that touches most sectors of global or lines of shared memory; `NO_LANE` for lanes
             that take no part.
+        lone_steps: One row for each stretch between two barriers in which a single warp of a block uses shared memory and nobody
+            global memory: the block's number among those looked at, the barriers that it has passed, the warp, its loads and its
+            stores.
     """
 
     filled: Floats
@@ -50,6 +56,7 @@ class AccessPatterns:
     atomic_words_of_blocks: Floats
     atomic_wavefronts: Floats
     lanes: Integers
+    lone_steps: Integers
 
 
 @dataclass(slots=True)
@@ -119,6 +126,15 @@ class _AtomicWords:
         self.wavefronts += int(atomic_wavefronts(warps.addresses, warps.active, width_bytes)[0].sum())
 
 
+@dataclass(slots=True)
+class _Step:
+    """What a block's warps do to shared memory between two barriers: which warp (`_SEVERAL`), its loads and stores."""
+
+    warp: int
+    loads: int = 0
+    stores: int = 0
+
+
 class PatternObserver:
     """An observer of a run that executes at most 64 blocks."""
 
@@ -127,15 +143,17 @@ class PatternObserver:
         self._atomics: dict[int, _AtomicWords] = {}
         self._lanes: dict[int, tuple[int, Integers]] = {}
         self._blocks: dict[int, int] = {}
+        self._steps: dict[tuple[int, int], _Step] = {}
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access to global or shared memory."""
         site = access.site
         of_groups = site.action in LANE_GROUPS or site.action in (Action.BULK_READ, Action.BULK_WRITE)
-        if site.space not in (Space.GLOBAL, Space.SHARED) or of_groups:
-            return
         warps = access.of_warps
         if not len(warps.active):
+            return
+        self._keep_steps(access, warps)
+        if site.space not in (Space.GLOBAL, Space.SHARED) or of_groups:
             return
         unit_bytes = LINE_BYTES if site.space is Space.SHARED else SECTOR_BYTES
         self._keep_lanes(site.instruction_index, warps, unit_bytes)
@@ -155,6 +173,21 @@ class PatternObserver:
         places = addresses // np.uint64(site.width_bytes) + (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
         kept.add(site.instruction_index, keys, masks.astype(np.uint32), len(distinct(places)) * int(site.width_bytes))
 
+    def _keep_steps(self, access: WarpAccess, warps: AccessesOfWarps) -> None:
+        space, action = access.site.space, access.site.action
+        plain = space is Space.SHARED and action in (Action.LOAD, Action.STORE)
+        if access.barriers is None or space in (Space.LOCAL, Space.CONSTANT, Space.PARAMETER):
+            return
+        for block, passed in zip(access.blocks.tolist(), access.barriers.tolist(), strict=True):
+            own = warps.warp[warps.block == block]
+            if not len(own):
+                continue
+            step = self._steps.setdefault((block, passed), _Step(warp=int(own[0])))
+            if not plain or len(own) > 1 or own[0] != step.warp:
+                step.warp = _SEVERAL
+            step.loads += action is Action.LOAD
+            step.stores += action is Action.STORE
+
     def _keep_lanes(self, index: int, warps: AccessesOfWarps, unit_bytes: int) -> None:
         touched = np.sort(np.where(warps.active, warps.addresses // np.uint64(unit_bytes), np.uint64(_NOWHERE)), axis=1)
         distinct = (touched[:, 1:] != touched[:, :-1]).sum(axis=1)
@@ -167,8 +200,8 @@ class PatternObserver:
             offsets = np.where(taking_part, addresses - lowest, 0).astype(np.int64)
             self._lanes[index] = int(rank[row]), np.where(taking_part, offsets, NO_LANE)
 
-    def patterns(self, instructions: int) -> AccessPatterns:
-        """What was seen, for so many instructions of the code."""
+    def patterns(self, instructions: int, blocks: Sequence[int]) -> AccessPatterns:
+        """What was seen of these blocks, for so many instructions of the code."""
         filled, reuse, of_requests, of_blocks, wavefronts = np.zeros((5, instructions))
         for index, found in (self._read.filled_and_reuse() | self._written.filled_and_reuse()).items():
             filled[index], reuse[index] = found
@@ -179,6 +212,11 @@ class PatternObserver:
         lanes = np.full((instructions, WARP_SIZE), NO_LANE, np.int64)
         for index, (_, offsets) in self._lanes.items():
             lanes[index] = offsets
+        steps = [
+            (blocks.index(block), passed, step.warp, step.loads, step.stores)
+            for (block, passed), step in sorted(self._steps.items())
+            if step.warp != _SEVERAL
+        ]
         return AccessPatterns(
             filled=filled,
             reuse=reuse,
@@ -186,4 +224,5 @@ class PatternObserver:
             atomic_words_of_blocks=of_blocks,
             atomic_wavefronts=wavefronts,
             lanes=lanes,
+            lone_steps=np.array(steps, np.int64).reshape(-1, 5),
         )

@@ -31,6 +31,7 @@ from ..simulator.execution import (
     instructions_of_places,
     largest_loop_bytes,
     steering_instructions,
+    steering_without_long_ways,
 )
 from ..simulator.faults import Fault, FaultError, WaitsForBlocksError
 from ..simulator.simulation import Budget
@@ -64,8 +65,9 @@ class Execution:
     ``instructions`` are totals of each memory instruction; ``executions`` says how often warps execute each instruction of the
     machine code (empty where PTX was executed); ``l1_hit_rate`` is NaN where no caches were simulated.
     ``standard_errors`` are those of counts that come from a sample of blocks. ``faults`` are what ``blocks_checked`` blocks did
-    wrong, ``steering`` the buffers that decide what these do, where checks were asked for; ``unchecked_alike`` says that each
-    other block provably does what a checked one does.
+    wrong, ``steering`` the buffers that decide what these do, where checks were asked for, ``dividing`` those that decide only
+    whether a quotient or a root takes its long way; ``unchecked_alike`` says that each other block provably does what a checked
+    one does.
     """
 
     profile: KernelProfile
@@ -78,6 +80,7 @@ class Execution:
     standard_errors: Counts | None
     faults: tuple[Fault, ...]
     steering: frozenset[str]
+    dividing: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,7 @@ class CountedLaunch:
     standard_errors: Counts | None = None
     faults: tuple[Fault, ...] = ()
     steering: tuple[str, ...] = ()
+    dividing: tuple[str, ...] = ()
     traces: bytes = b""
     """Those of the profile, where the record comes from disk or goes there."""
 
@@ -265,6 +269,7 @@ def _executed(asked: _Asked, remember: bool) -> Execution:
         standard_errors=counted.standard_errors,
         faults=counted.faults,
         steering=frozenset(counted.steering),
+        dividing=frozenset(counted.dividing),
     )
 
 
@@ -274,7 +279,8 @@ def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
     checked = _checked_blocks(launch, effort) if asked.check else None
     guests = []
     if checked is not None:
-        guests.append(Guest(blocks=checked, make=partial(SteeringLoads, steering_instructions(code)), spaces=_OF_LOADS))
+        for steering in (steering_instructions(code), steering_without_long_ways(code)):
+            guests.append(Guest(blocks=checked, make=partial(SteeringLoads, steering), spaces=_OF_LOADS))
     follow = gpu is not None and asked.critical_path and isinstance(code, MachineCode)
     if follow:
         guests.append(Guest(blocks=traced_blocks(launch), make=WarpObserver, follow=True))
@@ -294,8 +300,14 @@ def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
     counted = _counted_launch(asked, found)
     if checked is not None:
         faults = _executed_faults(asked, found.checked) if found.undecided else found.faults
-        steering = sorted(found.observers[0].buffers(found.segments))
-        counted = replace(counted, faults=faults, blocks_checked=len(found.checked), steering=tuple(steering))
+        every, further = (observer.buffers(found.segments) for observer in found.observers[:2])
+        counted = replace(
+            counted,
+            faults=faults,
+            blocks_checked=len(found.checked),
+            steering=tuple(sorted(further)),
+            dividing=tuple(sorted(every - further)),
+        )
     if follow:
         assert isinstance(code, MachineCode)
         traces = traces_of(code, launch, found.observers[-2], found.followed, found.longest)

@@ -322,7 +322,9 @@ def traces_of(
         instructions=np.array([(visits @ lengths).sum() for _, visits in ways], np.float64),
         observed=len(followed),
         whole_grid=len(followed) == int(launch.blocks),
-        patterns=None if observer.patterns is None else observer.patterns.patterns(len(code.instructions)),
+        patterns=None
+        if observer.patterns is None
+        else observer.patterns.patterns(len(code.instructions), sorted(followed)),
         active_lanes=active_lanes,
         constants=observer.constants.walks(sorted(followed)),
     )

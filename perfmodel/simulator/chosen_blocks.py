@@ -61,7 +61,10 @@ class ChosenBlocks:
             if plan.empty:
                 return
             target = None if target is None else (self._plan(target[0]), target[1])
-        self.observer.access(WarpAccess(access.site, plan, access.offset, self._chosen, self._positions, target))
+        barriers = None if access.barriers is None else access.barriers[self._rows]
+        self.observer.access(
+            WarpAccess(access.site, plan, access.offset, self._chosen, self._positions, target, barriers)
+        )
 
     def _plan(self, plan: Plan) -> Plan:
         """The plan of the chosen rows, made once for all plans that are shifts of one."""

@@ -46,20 +46,28 @@ def steering_instructions(code: Code) -> frozenset[int]:
     return steering_in_machine_code(code) if isinstance(code, MachineCode) else steering_in_ptx(code)
 
 
+def steering_without_long_ways(code: Code) -> frozenset[int]:
+    """Those of them that decide more than whether a quotient or a root takes its long way; of PTX all."""
+    return steering_in_machine_code(code, long_ways=False) if isinstance(code, MachineCode) else steering_in_ptx(code)
+
+
 def loads_decide(code: Code) -> bool:
     """Whether values loaded from global memory decide branches, addresses, or what other loads read."""
     kept = kept_by_machine_code(code) if isinstance(code, MachineCode) else kept_by_ptx(code)
     return Space.GLOBAL in kept
 
 
-def undetermined_instructions(code: Code) -> tuple[Undetermined, ...]:
-    """Instructions by which the counts of every execution are open, of each cause the first; of PTX they are not known."""
+def undetermined_instructions(code: Code) -> tuple[tuple[int, Undetermined], ...]:
+    """Instructions by which the counts of an execution that comes to them are open; of PTX they are not known.
+
+    Each comes with its place (`instructions_of_places`).
+    """
     return undetermined_in_machine_code(code) if isinstance(code, MachineCode) else ()
 
 
 def decided_by_order(code: Code) -> bool:
     """Whether it matters for what is executed in which order threads come to memory; of PTX that is not known."""
-    return any(one.cause is Cause.ORDER for one in undetermined_instructions(code))
+    return any(one.cause is Cause.ORDER for _, one in undetermined_instructions(code))
 
 
 def shared_decides(code: Code) -> bool:

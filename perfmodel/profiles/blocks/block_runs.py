@@ -80,7 +80,7 @@ class BlockRuns:
         self._lengths = np.array([len(place) for place in instructions_of_places(kernel)])
         self.segments: tuple[Segment, ...] = ()
         """Buffers of the last run."""
-        self._undetermined = {one.cause: one for one in undetermined_instructions(kernel)}
+        self._undetermined: dict[Cause, Undetermined] = {}
         self._shared_decides = shared_decides(kernel)
         if self._shared_decides and launch.blocks_per_cluster > 1:
             self._found(Undetermined(Cause.UNWATCHED, kernel.name))
@@ -104,10 +104,10 @@ class BlockRuns:
         self._longest = (-1, 0.0)
         """The executed block with most instructions, and how many."""
 
-    @property
-    def undetermined(self) -> tuple[Undetermined, ...]:
-        """Why counts need not be the hardware's."""
-        return tuple(self._undetermined.values())
+    def undetermined(self, visits: NDArray[np.float64]) -> tuple[Undetermined, ...]:
+        """Why counts need not be the hardware's, where the launch visits each place of the code so often."""
+        static = {one.cause: one for place, one in undetermined_instructions(self.kernel) if visits[place]}
+        return tuple((static | self._undetermined).values())
 
     @property
     def faults(self) -> tuple[Fault, ...]:

@@ -132,14 +132,15 @@ class _LaunchCounter:
         alike = runs.all_checked
         if len(runs.unseen):
             runs.run(runs.unseen, [])
-        self._notes += [one.note for one in runs.undetermined]
+        undetermined = runs.undetermined(self._total.visits)
+        self._notes += [one.note for one in undetermined]
         return LaunchCounts(
             kernel=runs.kernel,
             counts=self._total.counts(runs.kernel),
             visits=self._total.visits,
             instructions=self._total.instructions(),
             shape=self._shape(),
-            exact=errors is None and not runs.undetermined,
+            exact=errors is None and not undetermined,
             standard_errors=errors,
             notes=tuple(self._notes),
             blocks_executed=min(self._executed, self._blocks),

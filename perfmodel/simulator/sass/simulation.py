@@ -7,6 +7,7 @@ from typing import Any
 
 from ...ir.instruction import Space
 from ...launch.launch import KernelCall, Launch
+from ...machine_code.control_flow import without_long_ways
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.program import MachineCode, Transfer
 from ..block_classes.classes import NotFollowedError
@@ -47,7 +48,7 @@ class MachineTranslation(UnitFunctions):
         outside = {address: name for name, address in kernel.cubin.external_functions.items()}
         super().__init__(_program(kernel, trace, through), Pool(trace), {**_names(), "FUNCTIONS": outside})
         self.pool.kept = self.program.kept
-        self.undetermined: tuple[Undetermined, ...] | None = None
+        self.undetermined: tuple[tuple[int, Undetermined], ...] | None = None
         """What is found when it is first asked for."""
         self._check_all()
 
@@ -113,12 +114,13 @@ def units_of(kernel: MachineCode) -> tuple[tuple[MachineInstruction, ...], ...]:
     return tuple(unit.instructions for unit in _translation(kernel, True, WITHIN_BLOCK).program.units)  # type: ignore[misc]
 
 
-def steering_instructions(kernel: MachineCode) -> frozenset[int]:
+def steering_instructions(kernel: MachineCode, *, long_ways: bool = True) -> frozenset[int]:
     """Indices of the instructions that load what a branch, an address or a guard of a memory access depends on.
 
-    What a kernel writes to global memory itself is not followed to where it reads it again.
+    What a kernel writes to global memory itself is not followed to where it reads it again. Without ``long_ways`` what decides
+    only whether a quotient or a root takes its long way (`without_long_ways`) is left out.
     """
-    program = _program(kernel, True, WITHIN_BLOCK)
+    program = _program(kernel if long_ways else without_long_ways(kernel), True, WITHIN_BLOCK)
     return frozenset(
         index
         for index, effect in enumerate(program.effects)
@@ -132,11 +134,14 @@ def kept_in_trace(kernel: MachineCode) -> frozenset[Space]:
     return _translation(kernel, True).program.kept
 
 
-def undetermined_instructions(kernel: MachineCode) -> tuple[Undetermined, ...]:
-    """Instructions whose results the program and its data do not fix, where these decide addresses or control flow."""
+def undetermined_instructions(kernel: MachineCode) -> tuple[tuple[int, Undetermined], ...]:
+    """Instructions whose results the program and its data do not fix, where these decide addresses or control flow.
+
+    Each comes with its unit (`units_of`).
+    """
     translation = _translation(kernel, True)
     if translation.undetermined is None:
-        translation.undetermined = undetermined(translation.program)
+        translation.undetermined = tuple(undetermined(translation.program))
     return translation.undetermined
 
 

@@ -15,33 +15,29 @@ _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
 _PLACES = ("SR_VIRTID", "SR_SMID", "SR_VIRTUALSMID", "SR_WARPID")
 _PRODUCTS = frozenset({"HMMA", "QMMA", "HGMMA", "QGMMA"})
 """Products of matrices whose partial sums the hardware rounds in an order of its own."""
-_ONE = Immediate(text="1", value=1)
+_ONES = (Immediate(text="1", value=1), Immediate(text="-1", value=-1))
 _CONVERSIONS = frozenset({"I2F", "I2FP", "UI2F", "UI2FP"})
 _SQUARE_ROOT_RANGE = 0xF3000000
 """What the code of a square root adds to its operand to see whether the operand is an ordinary number."""
 
 
-def undetermined(program: MachineProgram) -> tuple[Undetermined, ...]:
-    """Of each cause the first instruction."""
-    found: dict[Cause, Undetermined] = {}
-    for cause, instruction in _undetermined(program):
-        found.setdefault(cause, undetermined_at(cause, instruction))
-    return tuple(found.values())
-
-
-def _undetermined(program: MachineProgram) -> Iterator[tuple[Cause, MachineInstruction]]:
-    for block in program.blocks:
-        if block.index not in program.reached:
+def undetermined(program: MachineProgram) -> Iterator[tuple[int, Undetermined]]:
+    """The unit of each such instruction, and why its result is open."""
+    for unit in program.units:
+        if unit.block not in program.reached:
             continue
-        for k, instruction in enumerate(block.instructions):
-            index = block.first + k
-            decides = bool(program.effects[index].writes & program.live_after[index])
+        near = program.blocks[unit.block].instructions
+        for k, instruction in enumerate(
+            near[unit.first - program.blocks[unit.block].first :][: len(unit.instructions)]
+        ):
+            index = unit.first + k
+            cause = None
             if waits_for_phase(instruction):
-                yield Cause.TRIES, instruction
-            elif decides:
-                cause = _cause(program, instruction, block.instructions)
-                if cause is not None:
-                    yield cause, instruction
+                cause = Cause.TRIES
+            elif program.effects[index].writes & program.live_after[index]:
+                cause = _cause(program, instruction, near)
+            if cause is not None:
+                yield unit.index, undetermined_at(cause, instruction)
 
 
 def _cause(program: MachineProgram, i: MachineInstruction, near: tuple[MachineInstruction, ...]) -> Cause | None:
@@ -60,15 +56,15 @@ def _cause(program: MachineProgram, i: MachineInstruction, near: tuple[MachineIn
 def _is_corrected(i: MachineInstruction, near: tuple[MachineInstruction, ...]) -> bool:
     """Whether an approximate reciprocal or root is the first step to a result that is rounded as IEEE 754 says, or whole.
 
-    Those of double precision are. A reciprocal is, where Newton's step ``1 - b r`` follows, or where ``b`` is a whole number; a
-    root, where it is looked at first whether its operand is an ordinary number.
+    Those of double precision are. A reciprocal is, where Newton's step ``1 - b r`` or ``b r - 1`` follows, or where ``b`` is a
+    whole number; a root, where it is looked at first whether its operand is an ordinary number.
     """
     operand, result = i.operands[-1], i.operands[0]
     if i.has("RCP64H", "RSQ64H") or isinstance(operand, Immediate):
         return True
     if i.has("RCP"):
         return any(
-            (n.name == "FFMA" and n.operands[-1] == _ONE and any(_same(o, result) for o in n.operands[1:3]))
+            (n.name == "FFMA" and n.operands[-1] in _ONES and any(_same(o, result) for o in n.operands[1:3]))
             or (n.name in _CONVERSIONS and _same(n.operands[0], operand))
             for n in near
         )

@@ -62,6 +62,27 @@ __global__ void block_totals(const float *in, float *out, int n) {
         atomicAdd(out, sum);
     }
 }
+template <bool shuffled> __global__ void block_sums(const float *in, float *out, int rounds) {
+    __shared__ float part[256];
+    float sum = in[blockIdx.x * 256 + threadIdx.x];
+    for (int round = 0; round < rounds; round++) {
+        part[threadIdx.x] = sum;
+        __syncthreads();
+        for (int apart = 128; apart > (shuffled ? 32 : 0); apart /= 2) {
+            if (threadIdx.x < apart) part[threadIdx.x] += part[threadIdx.x + apart];
+            __syncthreads();
+        }
+        if (shuffled && threadIdx.x < 32) {
+            float own = part[threadIdx.x] + part[threadIdx.x + 32];
+            for (int apart = 16; apart; apart /= 2) own += __shfl_down_sync(~0u, own, apart);
+            if (threadIdx.x == 0) part[0] = own;
+        }
+        if (shuffled) __syncthreads();
+        sum = part[0] * 0.5f;
+        __syncthreads();
+    }
+    out[blockIdx.x * 256 + threadIdx.x] = sum;
+}
 __global__ void strided(const float *in, float *out, int n) {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) out[i] = in[i] * 2.0f;
 }
@@ -277,6 +298,19 @@ def test_divergence_is_predicted_as_the_kernel_whose_warps_agree(kernel: str, wh
     assert what in change.change
     assert change.then_s == pytest.approx(together.prediction.time.predicted_s, rel=0.2)
     assert AdviceKind.DIVERGENCE not in kinds(pm.advise(together))
+
+
+def test_shuffles_are_predicted_as_the_kernel_that_has_them() -> None:
+    arguments = (1024, 256, "f32[1024*256]", "f32[1024*256]", "i32=8")
+    now, shuffled = (analysed(f"block_sums<{value}>", *arguments) for value in ("false", "true"))
+    change = change_of(pm.advise(now), AdviceKind.REDUCTIONS)
+    line = 2 + SOURCE.splitlines().index(
+        next(text for text in SOURCE.splitlines() if "part[threadIdx.x + apart]" in text)
+    )
+    assert change.places == (f"source.cu:{line}",)
+    assert change.finding == "all warps of a block wait at a barrier after each of 6 steps that one warp does alone"
+    assert change.then_s == pytest.approx(shuffled.prediction.time.predicted_s, rel=0.1)
+    assert AdviceKind.REDUCTIONS not in kinds(pm.advise(shuffled))
 
 
 def test_known_divisors_are_predicted_as_the_kernel_that_has_one() -> None:

@@ -416,6 +416,35 @@ def test_random_values_that_steer_are_named(gpu: str, tmp_path: Path) -> None:
     assert notes(f"i32[]=@{path}", "f32[64]", "f32[1]=0") == []
 
 
+NORMALISED = """
+__global__ void normalised(const float *x, const float *scale, const float *bias, float *y) {
+    float v = x[blockIdx.x * 64 + threadIdx.x];
+    for (int i = 0; i < bias[0]; i++)
+        v += i * v;
+    y[blockIdx.x * 64 + threadIdx.x] = v / sqrtf(scale[blockIdx.x]) + 1.0f / (v * v);
+}
+"""
+
+
+def test_what_decides_only_how_a_division_is_worked_out_is_not_asked_for() -> None:
+    found = analyze(
+        NORMALISED,
+        kernel="normalised",
+        grid=4,
+        block=64,
+        args=["f32[256]", "f32[4]=2", "f32[1]", "f32[256]"],
+        gpu="h200",
+    )
+    texts = [text for text in found.prediction.notes if "random values" in text]
+    assert texts == [
+        "branches or addresses depend on random values of bias (argument 3): give real ones, as f32[]=@bias.npy",
+        "divisions and roots of zeros and of numbers near the ends of the range take longer than those of the random values of "
+        "x (argument 1)",
+    ]
+    assert found.blocks.executed == 4
+    assert found.prediction.exact  # reciprocals and roots are corrected: no rounding of the hardware decides
+
+
 def test_fields_of_a_structure_lie_where_the_compiler_puts_them() -> None:
     source = """
 struct Mixed { char a; double b; short c[3]; float *none; };

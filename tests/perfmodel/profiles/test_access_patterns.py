@@ -23,7 +23,7 @@ def seen(*accesses: tuple[Site, NDArray[np.uint64]]) -> AccessPatterns:
     for where, addresses in accesses:
         plan = Plan(addresses[None], None, rows=1, threads=32)
         observer.access(WarpAccess(where, plan, 0, np.zeros(1, np.int64), np.zeros(1, np.int64)))
-    return observer.patterns(2)
+    return observer.patterns(2, [0])
 
 
 def test_a_field_of_a_structure_fills_its_part_of_the_sectors() -> None:
@@ -66,3 +66,20 @@ def test_of_several_requests_the_lanes_of_the_most_scattered_are_kept() -> None:
     together = (site(0, Action.LOAD), LINE + LANES * 4)
     for order in ([together, apart], [apart, together]):
         assert seen(*order).lanes[0].tolist() == [64 * lane for lane in range(32)]
+
+
+def test_steps_that_one_warp_does_alone_are_kept() -> None:
+    observer = PatternObserver()
+    half = np.where(np.arange(64) < 32, True, False)[None]
+    both = np.ones((1, 64), np.bool_)
+    words = np.arange(64, dtype=np.uint64)[None] * 4
+    load, store = (site(k, action, Space.SHARED) for k, action in enumerate((Action.LOAD, Action.STORE)))
+    outside = site(2, Action.LOAD)
+    for passed, accesses in enumerate(
+        [[(store, both)], [(load, half), (load, half), (store, half)], [(load, half), (outside, half)]]
+    ):
+        for where, active in accesses:
+            plan = Plan(words, active, rows=1, threads=64)
+            observer.access(WarpAccess(where, plan, 0, np.array([7]), np.zeros(1, np.int64), None, np.array([passed])))
+    # block 7 is the second of those looked at; in stretch 0 two warps store, in stretch 2 one reads global memory
+    assert observer.patterns(3, [3, 7]).lone_steps.tolist() == [[1, 1, 0, 2, 1]]
