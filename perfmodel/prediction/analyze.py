@@ -23,8 +23,8 @@ from ..core.results import Bar, Result
 from ..core.value_types import require_type
 from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
-from ..launch.argument_spec import ElementType
 from ..launch.arguments import Argument, drawn_element, host_argument, kernel_call
+from ..launch.element_type import ElementType
 from ..launch.launch import Buffer, KernelCall, L2State, Launch
 from ..machine_code.instruction import MachineInstruction
 from ..machine_code.program import MachineCode

@@ -106,7 +106,7 @@ class BlockRuns:
 
     def undetermined(self, visits: NDArray[np.float64]) -> tuple[Undetermined, ...]:
         """Why counts need not be the hardware's, where the launch visits each place of the code so often."""
-        static = {one.cause: one for place, one in undetermined_instructions(self.kernel) if visits[place]}
+        static = {one.cause: one for place, one in reversed(undetermined_instructions(self.kernel)) if visits[place]}
         return tuple((static | self._undetermined).values())
 
     @property
