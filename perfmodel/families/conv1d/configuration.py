@@ -25,7 +25,7 @@ OF_BLOCKS = (
     "channel_threads",
     "channel_slices",
 )
-"""Fields that have an effect where the threads of a block share."""
+"""Fields of the blocked design."""
 
 
 class Variant(Enum):
@@ -41,7 +41,7 @@ class Variant(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv1dConfiguration:
-    """Variant and input channels per thread, which the naive variant fixes to one (``None``), or the blocks that share.
+    """Variant and input channels per thread, which the naive variant fixes to one (``None``), or the tiles of the blocked design.
 
     Of those the threads along ``block_x`` have outputs of a row, those along ``block_y`` of batch elements; of a thread they are
     ``rows_per_thread`` × ``columns_per_thread`` for each of ``out_channels_per_thread`` channels. ``channel_threads`` such

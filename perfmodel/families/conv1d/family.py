@@ -35,9 +35,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
     """Dense 1-D convolution: blocks of one output row, whose threads share out the input channels, or implicit GEMM."""
 
     name: ClassVar[str] = "conv1d"
-    summary: ClassVar[str] = (
-        "dense 1-D convolution: several input channels per thread for short rows, or blocks that share"
-    )
+    summary: ClassVar[str] = "dense 1-D convolution: several input channels per thread for short rows, or blocked"
     problem_type = Conv1d
     configuration_type = Conv1dConfiguration
     measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKS)
@@ -48,7 +46,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         return Conv1d()
 
     def space(self, problem: Conv1d, gpu: Gpu) -> Space[Conv1dConfiguration]:
-        """The naive kernel, the optimized one for every sensible number of channels per thread, and blocks that share."""
+        """The naive kernel, the optimized one for every sensible number of channels per thread, and the blocked design."""
         return conv1d_space(problem)
 
     def checks(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
@@ -65,7 +63,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         )
 
     def launch(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Launch:
-        """One block for each output row, or for each of its tiles; where blocks share, for tiles of several rows and channels."""
+        """One block for each output row or each of its tiles; if blocked, for tiles of several rows and channels."""
         return by_design(
             batch,
             _blocks(batch),
@@ -92,11 +90,11 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         )
 
     def counts_accesses(self, configuration: Conv1dConfiguration) -> bool:
-        """All but blocks that share, whose accesses at the ends of rows are estimates."""
+        """All but the blocked design, whose accesses at the ends of rows are estimates."""
         return configuration.variant is not Variant.BLOCKED
 
     def design_traits(self, problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> tuple[str, Traits]:
-        """The four kernels of rows as one design, and blocks that share."""
+        """The four kernels of rows as one design, and the blocked design."""
         if _blocks(batch).all():
             tile, known = _tiles(problem, batch, gpu), _blocks_closed_form(problem, batch, gpu)
             return blocked.KERNEL, blocked.traits(
@@ -107,7 +105,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
         return self.name, traits(problem, configurations, tallies, conv1d_launch(problem, batch, gpu), gpu)
 
     def compile_request(self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> CompileRequest:
-        """The kernel with every size a compile-time constant; of blocks that share, those of filter and tile."""
+        """The kernel with every size a compile-time constant; of the blocked design, those of filter and tile."""
         if configuration.variant is Variant.BLOCKED:
             return blocked.compile_request(problem.layer, _blocking(Batch.of([configuration])), gpu)
         return compile_request(problem, configuration, gpu)
@@ -119,7 +117,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
     def call(
         self, problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu, inputs: Mapping[str, Floats32]
     ) -> KernelCall:
-        """Poisoned output, the three inputs, and of blocks that share sizes."""
+        """Poisoned output, the three inputs, and of the blocked design its sizes."""
         return reference.call(problem, configuration, inputs)
 
     def reference(self, problem: Conv1d, inputs: Mapping[str, Floats32]) -> Mapping[str, NDArray[np.float64]]:
@@ -132,7 +130,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
 
 
 def _blocks(batch: Batch[Conv1dConfiguration]) -> NDArray[np.bool_]:
-    """Which configurations have blocks that share."""
+    """Which configurations are blocked."""
     return batch.equals("variant", Variant.BLOCKED)
 
 
@@ -145,7 +143,7 @@ def _tiles(problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> Tile
 
 
 def _blocks_profile(problem: Conv1d, batch: Batch[Conv1dConfiguration], gpu: Gpu) -> KernelProfile:
-    """Configurations whose blocks share."""
+    """Configurations of the blocked design."""
     return blocked.profile(problem.layer, _tiles(problem, batch, gpu), gpu, float(read_bytes(problem)))
 
 

@@ -29,7 +29,7 @@ def inputs(problem: Conv1d, rng: np.random.Generator) -> Mapping[str, Floats32]:
 
 
 def call(problem: Conv1d, configuration: Conv1dConfiguration, arrays: Mapping[str, Floats32]) -> KernelCall:
-    """Poisoned output, then the three inputs; where blocks share, `blocked.sizes_of` behind them."""
+    """Poisoned output, then the three inputs; of the blocked design `blocked.sizes_of` behind them."""
     shape = (problem.batch, problem.out_channels, problem.output_length)
     output = Buffer(name="output", array=poisoned(shape), output=True)
     buffers = (output, *(Buffer(name=name, array=array) for name, array in arrays.items()))

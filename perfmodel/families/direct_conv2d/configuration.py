@@ -23,7 +23,7 @@ WIDEST_TILE = 28
 WIDEST_PLANE = 64
 """Output columns up to which warps of one row each leave lanes idle that count."""
 OF_BLOCKS = ("columns_per_thread", "channels_per_thread", "channel_threads", "channel_slices")
-"""Fields that have an effect where the threads of a block share."""
+"""Fields of the blocked design."""
 OF_THREADS = ("rows_per_thread", "block_x", "block_y")
 """Fields that have an effect but on tensor cores, where warps have tiles (`OF_TENSORS`)."""
 OF_TILES = tuple(dict.fromkeys((*OF_BLOCKS, *OF_TENSORS)))
@@ -33,7 +33,7 @@ BLOCK_SIZES_Y = (1, 2, 4, 8, 16)
 LOOPED_ROWS = (1, 2, 4, 8)
 FEWEST_SHARED_CHANNELS = 3
 MOST_SHARED_TAPS = 49
-"""Input channels from which on and taps up to which dense layers have blocks that share alone (`always_blocks`)."""
+"""Input channels from which on and taps up to which dense layers have the blocked design alone (`always_blocks`)."""
 
 
 class Reuse(Enum):
@@ -50,7 +50,7 @@ class Reuse(Enum):
     PLANE = "plane"
     """Depthwise; a block copies whole planes to shared memory, a thread keeps rows of one for neighbouring outputs."""
     BLOCK = "block"
-    """The threads of a block share what is copied to shared memory; a thread keeps it for outputs of several channels, too."""
+    """The blocked design: blocks copy tiles to shared memory; a thread keeps values for outputs of several channels, too."""
     TENSOR = "tensor"
     """Dense; the warps of a block share what is copied to shared memory, and tensor cores multiply, as exactly as FP32."""
 
@@ -98,7 +98,7 @@ SHARED_ROWS = {Accumulators.UNROLLED: (2, 4, 8, 16), Accumulators.ROLLING: (4, 8
 class DirectConv2dConfiguration:
     """One way to run a direct convolution; ``None`` where a field has no effect.
 
-    ``block_x`` and ``block_y`` are threads along columns and rows. Blocks that share have ``channel_threads`` times
+    ``block_x`` and ``block_y`` are threads along columns and rows. The blocked design has ``channel_threads`` times
     ``channel_slices`` such planes of threads: the first share out the output channels, of which a thread has
     ``channels_per_thread``, the others the input channels, whose sums are added at the end. A thread of them computes
     ``rows_per_thread`` × ``columns_per_thread`` neighbouring outputs of each of its channels; so does one of a block that has
@@ -185,7 +185,7 @@ def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]
 
 
 def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfiguration]:
-    """What is worth looking at: where blocks that share always win (`always_blocks`), none of the designs `STRAIGHT`.
+    """What is worth looking at: where the blocked design always wins (`always_blocks`), none of the designs `STRAIGHT`.
 
     In half precision only tensor cores compute, of which a check tells other GPUs.
     """
@@ -198,7 +198,7 @@ def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfigura
 
 
 def always_blocks(problem: Conv2d) -> bool:
-    """Whether blocks that share have won on every measured problem of this kind: several channels and a small filter.
+    """Whether the blocked design has won on every measured problem of this kind: several channels and a small filter.
 
     On an H200 they were 1.4 to 16 times as fast as the fastest of `STRAIGHT`, on all 14 dense problems of which both were
     measured: 3 to 512 channels in and 7 to 512 out, filters of 3 × 3 to 7 × 7, 7 to 640 columns.
@@ -207,7 +207,7 @@ def always_blocks(problem: Conv2d) -> bool:
 
 
 def _blocks(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]]:
-    """Blocks that share, one product for each tile of a thread; none of depthwise layers."""
+    """The blocked design, one product for each tile of a thread; none of depthwise layers."""
     fields = {"reuse": (Reuse.BLOCK,), "exchange": (None,), "accumulators": (None,)}
     fields |= dict.fromkeys(OF_TENSORS, (None,))
     found = [] if problem.depthwise else choices(problem.layer)

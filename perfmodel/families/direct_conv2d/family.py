@@ -45,7 +45,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     """Direct convolution whose lanes exchange loads, whose threads keep rows, or whose blocks share tiles or planes."""
 
     name: ClassVar[str] = "direct_conv2d"
-    summary: ClassVar[str] = "2-D convolution, dense or depthwise: column reuse, row reuse, both, or blocks that share"
+    summary: ClassVar[str] = "2-D convolution, dense or depthwise: column reuse, row reuse, both, or blocked"
     problem_type = Conv2d
     configuration_type = DirectConv2dConfiguration
     measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_TILES)
@@ -56,7 +56,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return Conv2d(height=2160, width=3840, filter_height=5, filter_width=5)
 
     def space(self, problem: Conv2d, gpu: Gpu) -> Space[DirectConv2dConfiguration]:
-        """Blocks that share, warps on tensor cores, whole planes; where blocks do not always win, reuse modes of strips, too."""
+        """Blocked, on tensor cores, by whole planes; where the blocked design does not always win, reuse modes of strips, too."""
         return configuration.space(problem, tensor_cores=has_tensor_cores(gpu))
 
     def checks(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
@@ -110,7 +110,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         )
 
     def launch(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Launch:
-        """One block for each tile of an output plane; of those that block, for each tile of planes of several channels."""
+        """One block for each tile of an output plane; of the blocked design, for each tile of planes of several channels."""
         return _of_designs(
             batch,
             lambda part: launch.launch(problem, part),
@@ -142,7 +142,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     def design_traits(
         self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu
     ) -> tuple[str, Traits] | None:
-        """Warps that walk down strips, blocks that share, whole planes; None for those on tensor cores."""
+        """Warps that walk down strips, blocked, whole planes; None for those on tensor cores."""
         if batch.equals("reuse", Reuse.TENSOR).any():
             return None
         if batch.equals("reuse", Reuse.PLANE).all():
@@ -158,7 +158,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         return launch.KERNEL, traits(problem, sizes, geometry, closed_form(problem, sizes, geometry, gpu), gpu)
 
     def counts_accesses(self, configuration: DirectConv2dConfiguration) -> bool:
-        """All but those of whole planes, those that block and those on tensor cores, whose accesses are estimates."""
+        """All but those of whole planes, blocked ones and those on tensor cores, whose accesses are estimates."""
         return configuration.reuse not in ESTIMATED
 
     def compile_request(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
@@ -255,7 +255,7 @@ def _of_designs(
 
 
 def _designs(batch: Batch[DirectConv2dConfiguration]) -> NDArray[np.int64]:
-    """0 for warps that walk down strips, 1 for blocks that share, 2 for whole planes, 3 for tensor cores."""
+    """0 for warps that walk down strips, 1 for the blocked design, 2 for whole planes, 3 for tensor cores."""
     design = sum(number * batch.equals("reuse", kind) for number, kind in enumerate(ESTIMATED, 1))
     return np.asarray(design, np.int64)
 

@@ -32,7 +32,7 @@ def inputs(problem: Conv2d, rng: np.random.Generator) -> dict[str, Elements]:
 def call(problem: Conv2d, configuration: DirectConv2dConfiguration, given: Mapping[str, Elements]) -> KernelCall:
     """Parameters ``(output, input, [filter,] height, width, tiles of a row, its reciprocal and shift)``.
 
-    Behind output, input and filter, those of whole planes have `plane.parameters`, those that block `blocked.sizes_of`, those on
+    Behind output, input and filter, those of whole planes have `plane.parameters`, blocked ones `blocked.sizes_of`, those on
     tensor cores the numbers of images and channels.
     """
     shape = (problem.batch, problem.out_channels, problem.output_height, problem.output_width)

@@ -1,4 +1,4 @@
-"""Blocks that share: right results into poisoned outputs, no faults, and the counts of which their tiles leave no doubt."""
+"""The blocked design: right results into poisoned outputs, no faults, and the counts of which their tiles leave no doubt."""
 
 from __future__ import annotations
 
