@@ -340,6 +340,8 @@ def _notes(file: CheckFile, outcomes: Sequence[Outcome], earlier: BaselineFile |
     before, now = Tools(perfmodel=earlier.perfmodel, compiler=earlier.compiler), present_tools()
     if before != now:
         notes.append(f"the baseline is of {before.text}; this is {now.text}")
+    if any(outcome.verdict is Verdict.REGRESSED for outcome in outcomes):
+        notes.append("regressed: if that is meant, --update-baseline takes the new figures")
     if any(outcome.verdict is Verdict.TOOLS_CHANGED for outcome in outcomes):
         notes.append(
             "tools changed: the same machine code gives other figures, so that perfmodel or a GPU's sheet has changed; "

@@ -143,7 +143,8 @@ GpusOption = Annotated[
     ),
 ]
 ClockOption = Annotated[
-    float | None, typer.Option("--sm-clock-mhz", min=1.0, help="SM clock in MHz; by default the boost clock.")
+    float | None,
+    typer.Option("--sm-clock-mhz", min=1.0, max=100_000.0, help="SM clock in MHz; by default the boost clock."),
 ]
 L2Option = Annotated[
     str,
@@ -217,7 +218,7 @@ def scenario_from(gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Pa
 
 def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> Any:
     """The problem of a family by its options, that of a user's own file over its tuning space, or of a Kernel Tuner script."""
-    from ..families.registry import family
+    from ..families.registry import family, family_names
 
     if name.endswith(".py"):
         from ..families.user.family import script_problem
@@ -230,6 +231,8 @@ def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> A
         return problem_from(chosen.problem_type, chosen.default_problem(), arguments)
     from ..families.user.family import user_problem
 
+    if name in family_names():
+        raise InputError(f"--space {space} is that of a FILE.cu; the built-in {name} has a space of its own")
     if space is None:
         raise InputError(f"{name} needs --space SPACE.toml, the file of its tuning space")
     if arguments:

@@ -77,7 +77,9 @@ def read_compile_flags(commands: str | Path, source: str | Path) -> CompileFlags
     commands, wanted = Path(commands), Path(source).absolute().resolve()
     try:
         entries = msgspec.json.decode(commands.read_bytes(), type=list[_Entry])
-    except (OSError, msgspec.MsgspecError) as error:
+    except OSError as error:
+        raise InputError(f"--compile-commands {commands}: {error.strerror or error}") from error
+    except msgspec.MsgspecError as error:
         raise InputError(f"--compile-commands {commands}: {error}") from error
     for entry in entries:
         folder = commands.absolute().parent / entry.directory

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..core.documents import converted, parse_toml
+from ..core.files import read_text
 from ..core.numbers import read_numbers
 from ..errors import InputError
 from ..gpus.gpu import Gpu
@@ -221,9 +222,10 @@ def load_calibration(gpu: Gpu, path: str | None = None) -> Calibration:
     """
     if path is not None:
         try:
-            return parse_calibration(Path(path).read_text(encoding="utf-8"), path, gpu)
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"calibration {path}: {error}") from error
+            text = read_text(Path(path))
+        except InputError as error:
+            raise InputError(f"calibration {error}") from error
+        return parse_calibration(text, path, gpu)
     shipped = files("perfmodel.data").joinpath("calibrations", "universal.toml")
     found = parse_calibration(shipped.read_text(encoding="utf-8"), shipped.name, gpu)
     return replace(found, analytic=_of_new_problems(found.analytic)) if gpu.id == NEW_PROBLEMS_GPU else found

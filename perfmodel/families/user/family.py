@@ -325,7 +325,7 @@ def _stamp(path: str) -> tuple[int, int]:
     try:
         found = Path(path).stat()
     except OSError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {error.strerror or error}") from error
     return found.st_mtime_ns, found.st_size
 
 

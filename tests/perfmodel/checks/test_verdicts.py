@@ -73,6 +73,8 @@ def test_time_and_spills_of_changed_code_fail(
 ) -> None:
     found = report(file, Measured(result=now, faults=()))
     assert (found.outcomes[0].verdict, found.status) == (verdict, status)
+    meant = "regressed: if that is meant, --update-baseline takes the new figures"
+    assert (meant in found.notes) == (verdict is Verdict.REGRESSED)
 
 
 def test_a_fault_fails_and_an_error_is_wrong_input(file: CheckFile) -> None:
