@@ -17,6 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from perfmodel.launch.launch import L2State, Launch
+from perfmodel.records.own_records import record_line
 from perfmodel.records.schema import Failure, FailureKind, Timing, TimingMethod
 from perfmodel.validation.device import environment, import_cupy, require_device
 from perfmodel.validation.kernel_job import now
@@ -52,7 +53,7 @@ from ..counting import Counters, Counting
 from ..metrics import OPCODES_METRIC
 from ..tools import require_tool
 from .preparing import CUBINS, INPUTS, call_of
-from .record import PublicRecord, read_public_records, record_line
+from .record import PublicRecord, read_public_records
 
 SAMPLING = SamplingPlan(max_samples=40, time_limit_s=0.08)
 MODULE = "campaigns.public_kernels.measuring"

@@ -6,7 +6,6 @@ and not kept; the executed profile is, so that a prediction can be compared with
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from perfmodel.core.documents import to_builtins
 from perfmodel.core.files import read_text, write_text
 from perfmodel.errors import InputError
 from perfmodel.launch.arguments import KernelParameter, Signature
@@ -22,6 +20,7 @@ from perfmodel.launch.launch import L2State
 from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.profiles.profile_cache import decoded_profile
 from perfmodel.profiles.user_launch import LaunchConfiguration
+from perfmodel.records.own_records import record_line
 from perfmodel.records.schema import Environment, Failure, KernelResources, Timing, TimingMethod
 
 SCHEMA_VERSION = 1
@@ -118,11 +117,6 @@ class PublicRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The timing that says most of one launch: by a graph where it is short, else by events."""
         found = {one.method: one for one in self.timings if one.l2 is l2}
         return found.get(TimingMethod.GRAPH) or found.get(TimingMethod.EVENTS)
-
-
-def record_line(record: PublicRecord) -> str:
-    """The record as one line of JSON."""
-    return json.dumps(to_builtins(record), allow_nan=False, separators=(",", ":"))
 
 
 def read_public_records(path: Path) -> tuple[PublicRecord, ...]:

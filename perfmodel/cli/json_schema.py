@@ -272,7 +272,6 @@ WithinObject = _object(
     _of(WithinProblems),
 )
 _ACCURACY = [*_of(Accuracy, "within_problems"), ("within_problems", WithinObject | None)]
-AccuracyObject = _object("Accuracy", "Agreement of predicted and measured times, as fractions.", _ACCURACY)
 Agreement = _object(
     "Agreement", "How many counts equal the counter, and how far the others are off.", _of(CountAgreement, "count")
 )

@@ -28,7 +28,7 @@ NEW_LINE = b"\n"
 MS_PER_SECOND = 1e3
 
 
-def record_line(record: Record) -> str:
+def record_line(record: msgspec.Struct) -> str:
     """The record as one line of JSON, without the line end."""
     return json.dumps(to_builtins(record), allow_nan=False, separators=(",", ":"))
 

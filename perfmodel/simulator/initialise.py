@@ -57,14 +57,15 @@ def initial_bytes(variable: Variable) -> Bytes:
     return result
 
 
-def _bytes_of(array: Buffered) -> Bytes:
+def bytes_of(array: Buffered) -> Bytes:
+    """The bytes of an array, in order."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _filled(variable: Variable, given: dict[str, Buffer]) -> Bytes:
     if variable.name not in given:
         return initial_bytes(variable)
-    contents = _bytes_of(given[variable.name].array)
+    contents = bytes_of(given[variable.name].array)
     if len(contents) > variable.size_bytes:
         raise SimulationError(
             f"{variable.name}: {len(contents)} bytes are given, the module's variable has {variable.size_bytes}"

@@ -14,13 +14,13 @@ from ...core.constants import CONSTANT_BANK_BYTES, round_up
 from ...errors import SimulationError
 from ...ir.instruction import Space
 from ...launch.device_heap import HEAP_BYTES, DeviceHeap
-from ...launch.launch import GRID_BARRIER_BYTES, Buffer, Buffered, KernelCall, Launch
+from ...launch.launch import GRID_BARRIER_BYTES, Buffer, KernelCall, Launch
 from ...machine_code.cubin import Cubin, ModuleVariable
 from ...machine_code.operands import Constant
 from ...machine_code.program import MachineCode
 from ..access import Site
 from ..global_memory import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Bytes, GlobalMemory
-from ..initialise import parameter_value
+from ..initialise import bytes_of, parameter_value
 from ..machine import Environment
 
 
@@ -127,12 +127,8 @@ class MachineEnvironment(Environment):
         return np.full((1, 1), start >> 32, np.uint32)
 
 
-def _bytes_of(array: Buffered) -> Bytes:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
 def _put(bank: Bytes, offset: int, values: NDArray[Any]) -> None:
-    data = _bytes_of(values)
+    data = bytes_of(values)
     bank[offset : offset + len(data)] = data
 
 
@@ -203,7 +199,7 @@ def _put_parameters(kernel: MachineCode, bank: Bytes, values: list[Any]) -> None
 
 def _contents(variable: ModuleVariable, given: dict[str, Buffer]) -> Bytes | None:
     if variable.name in given:
-        data = _bytes_of(given[variable.name].array)
+        data = bytes_of(given[variable.name].array)
         if len(data) > variable.size_bytes:
             raise SimulationError(
                 f"{variable.name}: {len(data)} bytes are given, the module's variable has {variable.size_bytes}"
