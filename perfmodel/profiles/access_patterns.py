@@ -47,7 +47,7 @@ class AccessPatterns:
             that take no part.
         lone_steps: One row for each stretch between two barriers in which a single warp of a block uses shared memory and nobody
             global memory: the block's number among those looked at, the barriers that it has passed, the warp, its loads and its
-            stores.
+            stores. None in older archives.
     """
 
     filled: Floats
@@ -56,7 +56,7 @@ class AccessPatterns:
     atomic_words_of_blocks: Floats
     atomic_wavefronts: Floats
     lanes: Integers
-    lone_steps: Integers
+    lone_steps: Integers = field(default_factory=lambda: np.zeros((0, 5), np.int64))
 
 
 @dataclass(slots=True)
