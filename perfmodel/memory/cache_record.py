@@ -125,7 +125,8 @@ class CacheRecord:
         load, past_l1 = flags & LOAD != 0, flags & PAST_L1 != 0
         written = whole_sectors_of(words) * (flags & PARTS_OF_WORDS == 0)
         sectors = np.where(load, sectors_of(words), written)
-        found = LineAccesses(owner, traced.l1_warp[chosen], traced.l1_trip[chosen], line, sectors, load)
+        warp, trip, step = (column[chosen] for column in (traced.l1_warp, traced.l1_trip, traced.l1_step))
+        found = LineAccesses(owner, warp, trip, step, line, sectors, load)
         return found.of(~past_l1), found.of(past_l1)
 
     def streams(self, small: Sequence[tuple[int, int]]) -> dict[int, BlockStream]:

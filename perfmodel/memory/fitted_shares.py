@@ -16,6 +16,7 @@ class Shares:
     beside_code_bytes: float
     blocks_of_one_gpc: int
     oldest_share: float
+    l1_ways: int
     works_spread: float
     slice_cycles: float
     merging_cycles: float

@@ -109,7 +109,7 @@ def merged_traffic(
         The traffic; and of each GPC the cycles, shape ``(SMs, blocks)``.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> both = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [1, 1], [7, 7], [3, 3], [True, True])))
+    >>> both = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [1, 1], [0, 0], [7, 7], [3, 3], [True, True])))
     >>> pace = Pace(works_cycles=1000.0, sector_cycles=1.0)
     >>> two_sms = [np.array([0]), np.array([1])]
     >>> merged_traffic(both, [two_sms], 1024, pace, load_gpu("h200"))[0]  # they miss two sectors each, ask once
@@ -152,7 +152,8 @@ def _asked(accesses: LineAccesses, run: Integers, l1_bytes: float, cached: bool,
     chosen = np.flatnonzero(np.isin(accesses.block, run))
     by_number = np.argsort(run)
     turn = by_number[np.searchsorted(run[by_number], accesses.block[chosen])]
-    in_turn = np.lexsort((accesses.warp[chosen], turn, accesses.trip[chosen], turn >= warmed_up_by))
+    times = accesses.step[chosen], accesses.trip[chosen]
+    in_turn = np.lexsort((accesses.warp[chosen], turn, *times, turn >= warmed_up_by))
     order, slot = chosen[in_turn], turn[in_turn] - warmed_up_by
     masks = missed_sectors(accesses, order, l1_bytes) if cached else accesses.sectors[order] * accesses.load[order]
     own = slot >= 0

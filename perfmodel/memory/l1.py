@@ -1,12 +1,13 @@
 """Sectored L1 data cache of an SM, fed by the loads of its resident blocks.
 
-Model: lines of 128 bytes with four sectors that are filled one by one, fully associative; of two lines drawn at random the one
-that was not used for longer makes room. Stores write through; sectors that are written wholly stay, those that are written in
-part are asked for when they are loaded. All resident blocks load, a round trip of each warp after the other: what a warp has in
-flight together follows without another warp's loads between. Blocks of the first wave begin together and find the cache empty;
-later ones begin whenever others end, so that those of an SM are at any point of their loads. Where loads run ahead of the
-arithmetic that uses them, as asynchronous copies do, blocks advance as an SM serves them: the oldest first. Of many accesses a
-part of the lines is simulated, with the same part of the cache.
+Model: lines of 128 bytes with four sectors that are filled one by one; of two lines of a set, drawn at random, the one that was
+not used for longer makes room. Lines of buffers fill the sets evenly, so that all of L1 is one set where there are no others;
+stacks lie far apart, and their lines fall into any of the sets of four lines. Stores write through; sectors that are written
+wholly stay, those that are written in part are asked for when they are loaded. All resident blocks load, a round trip of each
+warp after the other: what a warp has in flight together follows without another warp's loads between. Blocks of the first wave
+begin together and find the cache empty; later ones begin whenever others end, so that those of an SM are at any point of their
+loads. Where loads run ahead of the arithmetic that uses them, as asynchronous copies do, blocks advance as an SM serves them:
+the oldest first. Of many accesses a part of the lines is simulated, with the same part of the cache.
 """
 
 from __future__ import annotations
@@ -74,29 +75,45 @@ def launch_rates(sampled: list[tuple[L1Traffic, L1Traffic]], ramp_up: float) -> 
 def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: float) -> NDArray[np.int64]:
     """Of each load, made in the given order from an empty L1, the sectors, as bits, that it misses; 0 of stores."""
     capacity = max(round(l1_bytes / LINE_BYTES), 1)
+    lines = accesses.line[order]
+    sets = capacity // shares().l1_ways if (lines >= LOCAL_LINES).any() else 0
+    ways = shares().l1_ways if sets else capacity
+    set_of = _sets_of(lines, max(sets, 1))
+    filled = [0] * max(sets, 1)
     held: dict[int, tuple[int, int]] = {}  # place of each line, and the sectors of it that were filled
-    places: list[int] = []
-    used: list[int] = []
+    places, used = [-1] * (len(filled) * ways), [0] * (len(filled) * ways)
     missed = []
-    lines, masks, loads = (column[order].tolist() for column in (accesses.line, accesses.sectors, accesses.load))
-    drawn = np.random.default_rng(_SEED).integers(capacity, size=(len(order), 2)).tolist()
-    for now, (line, mask, load, (one, other)) in enumerate(zip(lines, masks, loads, drawn, strict=True)):
+    drawn = np.random.default_rng(_SEED).integers(ways, size=(len(order), 2)).tolist()
+    columns = (lines, accesses.sectors[order], accesses.load[order], set_of)
+    rows = zip(*(column.tolist() for column in columns), drawn, strict=True)
+    for now, (line, mask, load, at, (one, other)) in enumerate(rows):
         place, before = held.get(line, (-1, 0))
         if place < 0 and not load and not mask:
             missed.append(0)
             continue
-        if place < 0 and len(places) < capacity:
-            place = len(places)
-            places.append(line)
-            used.append(now)
+        if place < 0 and filled[at] < ways:
+            place = at * ways + filled[at]
+            filled[at] += 1
         elif place < 0:
+            one, other = at * ways + one, at * ways + other
             place = one if used[one] <= used[other] else other
             del held[places[place]]
-            places[place] = line
+        places[place] = line
         used[place] = now
         missed.append(mask & ~before if load else 0)
         held[line] = (place, before | mask)
     return np.array(missed, np.int64)
+
+
+def _sets_of(lines: NDArray[np.int64], sets: int) -> NDArray[np.int64]:
+    """In which set of L1 each line lies: those of stacks in any, the others in one set after the other."""
+    found, first, number = np.unique(lines, return_index=True, return_inverse=True)
+    turn = np.empty_like(first)
+    turn[np.argsort(first)] = np.arange(len(first))
+    of_stack = found >= LOCAL_LINES
+    drawn: NDArray[np.int64] = np.random.default_rng(_SEED).integers(sets, size=len(found))
+    of_line: NDArray[np.int64] = np.where(of_stack, drawn, turn % sets)[number.reshape(-1)]
+    return of_line
 
 
 def l1_traffic(
@@ -107,7 +124,7 @@ def l1_traffic(
     Blocks advance by age, or in step in the first wave and at any point of their loads later. Of a run of fewer than `WAVES`
     waves all is what follows; where blocks do not advance by age, it is simulated wave by wave.
 
-    >>> twice = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [0, 0], [7, 7], [3, 3], [True, True])))
+    >>> twice = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [0, 0], [0, 0], [7, 7], [3, 3], [True, True])))
     >>> l1_traffic(twice, np.array([0, 1]), 1, 1024)  # the second block finds what the first one loaded
     (L1Traffic(blocks=0, asked=0, missed=0), L1Traffic(blocks=2, asked=4, missed=2))
     """
@@ -146,7 +163,7 @@ def in_lock_step(accesses: LineAccesses, blocks: NDArray[np.int64]) -> NDArray[n
     """Order of the accesses of blocks that begin together: the n-th round trips of all warps before the next ones of any."""
     chosen = np.flatnonzero(np.isin(accesses.block, blocks))
     by_warp = accesses.warp[chosen], accesses.block[chosen]
-    return chosen[np.lexsort((*by_warp, accesses.trip[chosen]))]
+    return chosen[np.lexsort((*by_warp, accesses.step[chosen], accesses.trip[chosen]))]
 
 
 def _at_any_point(
@@ -161,7 +178,7 @@ def _at_any_point(
     begin = np.concatenate([begins, np.zeros(len(run) - together, np.int64)])
     for later in range(together, len(run)):
         begin[later] = begin[later - together] + trips[later - together]
-    order = np.lexsort((accesses.warp[chosen], turn, begin[turn] + accesses.trip[chosen]))
+    order = np.lexsort((accesses.warp[chosen], turn, accesses.step[chosen], begin[turn] + accesses.trip[chosen]))
     return chosen[order], turn[order] >= together
 
 
@@ -189,7 +206,7 @@ def _oldest_first(
         made[block] += 1
         if made[block] >= total[block]:
             waiting.pop(rank)
-    order = np.lexsort((accesses.warp[chosen], turn, step_of[turn, accesses.trip[chosen]]))
+    order = np.lexsort((accesses.warp[chosen], turn, accesses.step[chosen], step_of[turn, accesses.trip[chosen]]))
     return chosen[order], turn[order] >= together
 
 

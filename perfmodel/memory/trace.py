@@ -83,7 +83,8 @@ class Kind(IntEnum):
 class LineAccesses:
     """Accesses, in order of time, as one entry for each line that a warp's request touches.
 
-    ``trip`` counts the round trips of a warp: loads that it has in flight together have the same number. ``line`` is the
+    ``trip`` counts the round trips of a warp: loads that it has in flight together have the same number. ``step`` counts its
+    accesses to local memory since the round trip began: of these L1 answers so fast that warps take turns. ``line`` is the
     line's address over its size, ``sectors`` has the sectors as bits, of stores those that are written wholly; ``load`` tells
     loads from stores.
     """
@@ -91,13 +92,14 @@ class LineAccesses:
     block: Integers
     warp: Integers
     trip: Integers
+    step: Integers
     line: Integers
     sectors: Integers
     load: NDArray[np.bool_]
 
     def of(self, chosen: NDArray[Any]) -> LineAccesses:
         """Some of them."""
-        parts = (self.block, self.warp, self.trip, self.line, self.sectors, self.load)
+        parts = (self.block, self.warp, self.trip, self.step, self.line, self.sectors, self.load)
         return LineAccesses(*(part[chosen] for part in parts))
 
 
@@ -130,6 +132,7 @@ class Traced:
     l1_block: Integers
     l1_warp: Integers
     l1_trip: Integers
+    l1_step: Integers
     l1_line: Integers
     l1_words: Integers
     l1_group: Integers
@@ -239,6 +242,7 @@ class Trace:
         self._place = np.full((len(blocks), warps), -1, np.int64)
         self._own = np.full((len(blocks), warps), np.iinfo(np.int64).min, np.int64)
         self._trip = np.full((len(blocks), warps), -1, np.int64)
+        self._step = np.zeros((len(blocks), warps), np.int64)
         self._l1_share = 1.0
         self._groups: dict[int, int] = {}
         self._l1: list[tuple[Integers, ...]] = []
@@ -264,6 +268,8 @@ class Trace:
         load = site.action in READS
         if load and not local and site.action not in LANE_GROUPS:
             self._count_trips(touched.position, touched.warp, site.instruction_index)
+        if local:
+            self._step[touched.position, touched.warp] += 1
         if len(touched.l1[0]) and site.action is not Action.REDUCTION:
             flags = LOAD * load + PAST_L1 * passes_l1(site) + PARTS_OF_WORDS * (site.width_bytes < BANK_BYTES)
             self._keep_for_l1(touched.l1, moved, group, flags)
@@ -326,6 +332,7 @@ class Trace:
         at = position, warp
         begins = (self._own[at] != own) | (instruction <= self._place[at])
         self._trip[at] = np.where(begins, self._trip[at] + 1, self._trip[at])
+        self._step[at] = np.where(begins, 0, self._step[at])
         self._own[at], self._place[at] = own, instruction
 
     def _keep_for_l1(self, touched: tuple[Integers, ...], moved: int, group: int, flags: int) -> None:
@@ -333,13 +340,13 @@ class Trace:
         line = line + moved
         if self._l1_share < 1.0:
             position, warp, line, words = _thinned((position, warp, line, words), 2, self._l1_share)
-        trip = np.maximum(self._trip[position, warp], 0)
+        trip, step = np.maximum(self._trip[position, warp], 0), self._step[position, warp]
         same = (np.full(len(line), value) for value in (group, flags))
-        self._l1.append((position, warp, trip, line, words, *same))
+        self._l1.append((position, warp, trip, step, line, words, *same))
         self._l1_entries += len(position)
         while self._l1_entries > _L1_ENTRIES:
             self._l1_share /= 2
-            self._l1 = [_thinned(_joined(self._l1, 7), 3, self._l1_share)]
+            self._l1 = [_thinned(_joined(self._l1, 8), 4, self._l1_share)]
             self._l1_entries = len(self._l1[0][0])
 
     def _gather(self) -> None:
@@ -392,13 +399,14 @@ class Trace:
             column[asked] for column in (position, group, step, kind, line, words)
         )
         position, group, step, kind, line, words = _merged((position, group, step, kind, line, words))
-        l1_position, warp, trip, l1_line, l1_words, site, flags = _joined(self._l1, 7)
+        l1_position, warp, trip, l1_step, l1_line, l1_words, site, flags = _joined(self._l1, 8)
         return Traced(
             l1_share=self._l1_share,
             l1_blocks=self._blocks[self._in_l1],
             l1_block=self._blocks[l1_position],
             l1_warp=warp,
             l1_trip=trip,
+            l1_step=l1_step,
             l1_line=l1_line,
             l1_words=l1_words,
             l1_group=self._grouped(site),

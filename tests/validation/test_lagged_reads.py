@@ -33,7 +33,7 @@ def simulated(lag_cycles: float) -> float:
     """Requests for a line that comes from DRAM, by SMs that read it one after the other."""
     block = np.arange(SMS)
     zero = np.zeros(SMS, np.int64)
-    same = LineAccesses(block, zero, zero, zero + 7, zero + 0b1111, block >= 0)
+    same = LineAccesses(block, zero, zero, zero, zero + 7, zero + 0b1111, block >= 0)
     pace = Pace(works_cycles=0.0, sector_cycles=1.0)
     sms = [np.array([one]) for one in range(SMS)]
     found, _ = merged_traffic(same, [sms], 1 << 16, pace, H200, begins=[lag_cycles * np.arange(SMS, dtype=float)])

@@ -31,7 +31,7 @@ def accesses(lines: list[list[int]], masks: list[list[int]]) -> LineAccesses:
     blocks = np.repeat(np.arange(len(lines)), [len(own) for own in lines])
     times = np.concatenate([np.arange(len(own)) for own in lines])
     flat: list[NDArray[np.int64]] = [np.concatenate(values).astype(np.int64) for values in (lines, masks)]
-    return LineAccesses(blocks, np.zeros_like(blocks), times, *flat, np.full(len(blocks), True))
+    return LineAccesses(blocks, np.zeros_like(blocks), times, np.zeros_like(blocks), *flat, np.full(len(blocks), True))
 
 
 def merged(loads: LineAccesses, gpcs: list[list[NDArray[np.int64]]], pace: Pace = PACE, **more: Any) -> MergedTraffic:
@@ -100,7 +100,7 @@ def drifting(steps: int) -> LineAccesses:
     lines = np.arange(steps * BLOCK_SECTORS // 4)
     block, line = np.repeat(np.arange(16), len(lines)), np.tile(lines, 16)
     none = np.zeros_like(line)
-    return LineAccesses(block, none, line // (BLOCK_SECTORS // 4), line, none + 0b1111, line >= 0)
+    return LineAccesses(block, none, line // (BLOCK_SECTORS // 4), none, line, none + 0b1111, line >= 0)
 
 
 @pytest.mark.parametrize("work", [0, 100, 500, 2000])
