@@ -18,6 +18,7 @@ from .options import (
     ClockOption,
     CsvOption,
     GpusOption,
+    IncludeOption,
     JsonOption,
     L2Option,
     SeedOption,
@@ -105,9 +106,7 @@ def analyze(
         list[str] | None,
         typer.Option("--define", "-D", metavar="N=V", help="A macro; for Triton a constexpr, or num_warps."),
     ] = None,
-    include: Annotated[
-        list[Path] | None, typer.Option("--include", "-I", metavar="DIR", help="Folder of your headers.")
-    ] = None,
+    include: IncludeOption = None,
     compile_commands: Annotated[
         Path | None,
         typer.Option(

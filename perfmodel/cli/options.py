@@ -169,6 +169,10 @@ FidelityOption = Annotated[
         autocompletion=_one_of("analytic", "compiled", "simulated"),
     ),
 ]
+IncludeOption = Annotated[
+    list[Path] | None,
+    typer.Option("--include", "-I", metavar="DIR", exists=True, file_okay=False, help="Folder of your headers."),
+]
 CalibrationOption = Annotated[
     Path | None,
     typer.Option("--calibration", metavar="FILE.toml", help="Coefficients of your own, made by `perfmodel fit`."),

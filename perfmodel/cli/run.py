@@ -20,6 +20,7 @@ from .options import (
     ClockOption,
     CsvOption,
     GpuOption,
+    IncludeOption,
     JsonOption,
     L2Option,
     SeedOption,
@@ -69,9 +70,7 @@ def run(
         ),
     ] = "all",
     defines: Annotated[list[str] | None, typer.Option("--define", "-D", metavar="N=V", help="A macro.")] = None,
-    include: Annotated[
-        list[Path] | None, typer.Option("--include", "-I", metavar="DIR", help="Folder of your headers.")
-    ] = None,
+    include: IncludeOption = None,
     options: Annotated[
         list[str] | None, typer.Option("--compiler-option", metavar="OPTION", help="An option for nvcc.")
     ] = None,

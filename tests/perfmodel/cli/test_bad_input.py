@@ -54,6 +54,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("rank", "conv1d", "--gpu", "h200", "--space", "s.toml"), "--space s.toml is that of a FILE.cu"),
         (("rank", "conv1d", "--gpu", "h200", "--calibration", "none.toml"), "none.toml: cannot be read: No such file"),
         (("rank", "conv1d", "--gpu", "h200", "--sm-clock-mhz", "inf"), "--sm-clock-mhz"),
+        (("analyze", "k.cu", "--gpu", "h200", "--include", "headers"), "--include"),
         (("gpus", "h300"), "'h300'"),
         (("no-such-command",), "no-such-command"),
     ],
