@@ -12,7 +12,7 @@ import typer
 
 from ..core.choices import one_of
 from ..errors import InputError
-from .comparison import Variant, differing, print_comparison
+from .comparison import Variant, differing, print_comparison, texts_with_owners
 from .options import (
     CalibrationOption,
     ClockOption,
@@ -221,9 +221,9 @@ def analyze(
         _print(found[0], advised[0], listed=source)
         if html is not None:
             typer.echo(f"page written to {html}")
-    faults = fault_texts([fault for analysis in found for fault in analysis.faults])
-    for text in (*faults, *(regression.text for regression in worse)):
-        note(text)
+    faults = texts_with_owners(variants, [fault_texts(analysis.faults) for analysis in found])
+    for owners, text in (*faults, *(("", regression.text) for regression in worse)):
+        note(f"{owners}: {text}" if owners else text)
     if faults or worse:
         raise typer.Exit(CHECK_FAILED_STATUS)
 

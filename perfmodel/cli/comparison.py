@@ -80,7 +80,8 @@ def print_comparison(variants: Sequence[Variant], found: Sequence[Analysis], adv
     print_table(_title(found, names), columns, rows, len(names) + 1)
     for line in _explained(variants, found, names):
         typer.echo(line)
-    _print_notes(variants, found, names)
+    for owners, text in texts_with_owners(variants, [one.prediction.notes for one in found]):
+        typer.echo(f"note ({owners}): {text}" if owners else f"note: {text}")
     for variant, analysis, advice in zip(variants, found, advised, strict=True):
         typer.echo(f"{_name(variant, names)}:\n{advice.text}")
         if analysis.instructions:
@@ -141,10 +142,16 @@ def _explained(variants: Sequence[Variant], found: Sequence[Analysis], names: Se
     return lines
 
 
-def _print_notes(variants: Sequence[Variant], found: Sequence[Analysis], names: Sequence[str]) -> None:
-    notes: dict[str, list[str]] = {}
-    for variant, analysis in zip(variants, found, strict=True):
-        for text in analysis.prediction.notes:
-            notes.setdefault(text, []).append(_name(variant, names))
-    for text, owners in notes.items():
-        typer.echo(f"note: {text}" if len(owners) == len(found) else f"note ({', '.join(owners)}): {text}")
+def texts_with_owners(variants: Sequence[Variant], texts: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Each text once, with the names of the variants that have it; no name where all have it.
+
+    >>> one = Variant(file=Path("a.cu"), kernel="k", grid="1", block="32", gpu="t4")
+    >>> two = Variant(file=Path("a.cu"), kernel="k", grid="2", block="32", gpu="t4")
+    >>> texts_with_owners([one, two], [["a race"], ["a race", "out of bounds"]])
+    [('', 'a race'), ('grid 2', 'out of bounds')]
+    """
+    names, owners = differing(variants), dict[str, list[str]]()
+    for variant, own in zip(variants, texts, strict=True):
+        for text in own:
+            owners.setdefault(text, []).append(_name(variant, names))
+    return [("" if len(found) == len(variants) else ", ".join(found), text) for text, found in owners.items()]
