@@ -20,8 +20,10 @@ using Element = float;
 
 template <int ELEMENTS> __device__ __forceinline__ void move(unsigned short *to, const unsigned short *from)
 {
-    static_assert(ELEMENTS == 1);
-    *to = *from;
+    if constexpr (ELEMENTS == 1)
+        *to = *from;
+    else
+        move<ELEMENTS / 2>(reinterpret_cast<float *>(to), reinterpret_cast<const float *>(from));
 }
 
 // Starts a copy of neighbouring elements from global to shared memory, or writes zeros where there is nothing to read; a single
@@ -53,6 +55,16 @@ __device__ __forceinline__ const Element *later(const Element *from, const unsig
     return reinterpret_cast<const Element *>(reinterpret_cast<const char *>(from) + count * (ELEMENT_BYTES * elements));
 }
 
+#if ELEMENT_BYTES == 2
+// Two sums in half precision, the first in the low half.
+__device__ __forceinline__ unsigned pair_of(const float *sums)
+{
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(sums[1]), "f"(sums[0]));
+    return pair;
+}
+#endif
+
 // Stores neighbouring sums as elements: one, two or four.
 template <int ELEMENTS> __device__ __forceinline__ void store(Element *to, const float *sums)
 {
@@ -65,7 +77,7 @@ template <int ELEMENTS> __device__ __forceinline__ void store(Element *to, const
         alignas(8) unsigned pairs[ELEMENTS / 2];
 #pragma unroll
         for (int pair = 0; pair < ELEMENTS / 2; pair++)
-            asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pairs[pair]) : "f"(sums[2 * pair + 1]), "f"(sums[2 * pair]));
+            pairs[pair] = pair_of(sums + 2 * pair);
         move<ELEMENTS / 2>(reinterpret_cast<float *>(to), reinterpret_cast<const float *>(pairs));
     }
 #endif
@@ -138,7 +150,7 @@ __device__ __forceinline__ void pass_slabs(const unsigned slabs, const Fetch &fe
                 read((i + 1) % 2, stage, STEPS - UNROLLED + i + 1);
             } else if (left > 1) {
                 stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
-                wait_for_slab<STAGES - 2>();
+                wait_for_slab<(STAGES > 2 ? STAGES - 2 : 0)>();
                 fetch();
                 read((i + 1) % 2, stage, 0);
             }
@@ -179,10 +191,16 @@ template <int WORDS> __device__ __forceinline__ void read_of(const unsigned rank
 // Sums pass through shared memory where several warps or blocks have parts of them, or a thread's do not lie side by side.
 #define THROUGH_SHARED (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1 || STORE_VECTOR < DIRECT_VECTOR)
 #define TILE_OUTPUTS (FILTER_TILE * POSITION_TILE)
-#define SLICE_SUMS (FILTER_TILE * SUMS_PITCH)
+#if CHANNELS_LAST
+#define TILE_COLUMNS FILTER_TILE
+#else
+#define TILE_COLUMNS POSITION_TILE
+#endif
+#define SLICE_SUMS (TILE_OUTPUTS / TILE_COLUMNS * SUMS_PITCH)
 
+#if !CHANNELS_LAST || SHARED_SUMS
 // Adds the sums that the slices of all blocks of a cluster have written to shared memory, the tile of each slice one behind the
-// other as [filter][position], in a fixed order, and stores them; each block of a cluster its part of the tile.
+// other as [filter][position], or [position][filter] where channels lie closest (CHANNELS_LAST), in a fixed order, and stores them; each block of a cluster its part of the tile.
 __device__ __forceinline__ void store_sums(Element *output, const float *sums, const unsigned first_filter,
                                            const unsigned first_position, const unsigned all_positions,
                                            const unsigned out_channels, const unsigned positions)
@@ -197,11 +215,18 @@ __device__ __forceinline__ void store_sums(Element *output, const float *sums, c
 #endif
 #pragma unroll 2
     for (unsigned vector = begin + threadIdx.x; vector < end; vector += THREADS) {
-        const unsigned row = vector * STORE_VECTOR / POSITION_TILE;
-        const unsigned column = vector * STORE_VECTOR % POSITION_TILE;
+        const unsigned row = vector * STORE_VECTOR / TILE_COLUMNS;
+        const unsigned column = vector * STORE_VECTOR % TILE_COLUMNS;
         const unsigned index = row * SUMS_PITCH + column;
+#if CHANNELS_LAST
+        const unsigned filter_index = first_filter + column;
+        const unsigned position = first_position + row;
+        Element *const to = output + position * out_channels + filter_index;
+#else
         const unsigned filter_index = first_filter + row;
         const unsigned position = first_position + column;
+        Element *const to = output + FIRST_OF(position, out_channels) + filter_index * positions;
+#endif
         if (filter_index < out_channels && position < all_positions) {
             alignas(16) float total[STORE_VECTOR] = {};
 #pragma unroll
@@ -216,7 +241,7 @@ __device__ __forceinline__ void store_sums(Element *output, const float *sums, c
                 for (int word = 0; word < STORE_VECTOR; word++)
                     total[word] += term[word];
             }
-            store<STORE_VECTOR>(output + FIRST_OF(position, out_channels) + filter_index * positions, total);
+            store<STORE_VECTOR>(to, total);
         }
     }
 #if CHANNEL_SPLIT > 1
@@ -224,3 +249,4 @@ __device__ __forceinline__ void store_sums(Element *output, const float *sums, c
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
 #endif
 }
+#endif

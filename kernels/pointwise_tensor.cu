@@ -52,11 +52,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const unsigned rows =
         stages_address
         + ELEMENT_BYTES * ((place.filter + place.lane % 16) * FILTER_PITCH + place.lane / 16 * (16 / ELEMENT_BYTES) + first_channel);
-#if ELEMENT_BYTES == 2
-    const unsigned row_of_lane = place.lane % 16, position_of_lane = place.lane / 16 * 8;
-#else
     const unsigned row_of_lane = place.lane % 4, position_of_lane = place.lane / 4;
-#endif
     const unsigned columns =
         stages_address
         + ELEMENT_BYTES * (INPUT_START + (first_channel + row_of_lane) * INPUT_PITCH + place.position + position_of_lane);
@@ -64,15 +60,11 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     WarpProduct product;
     const auto read = [&](const int buffer, const unsigned stage, const int number) {
         product.read_filters(buffer, rows + ELEMENT_BYTES * (stage + number * CHANNEL_SLICES * PRODUCT_TERMS));
-#if ELEMENT_BYTES == 2
-        product.read_channels(buffer, columns + ELEMENT_BYTES * (stage + number * CHANNEL_SLICES * PRODUCT_TERMS * INPUT_PITCH));
-#else
 #pragma unroll
         for (int i = 0; i < 2 * COLUMNS; i++)
             product.read_position(buffer, i / 2, i % 2,
                                   columns + 4 * (stage + i / 2 * 8)
                                       + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + i % 2 * 4) * INPUT_PITCH);
-#endif
     };
     multiply_slabs(product, end_slab - first_slab, fetch, read);
     product.store(place, output, stages, first_filter, first_position, all_positions, out_channels, positions);

@@ -34,9 +34,6 @@
 #define PATCH_GROUPS (MOST_GROUPS < SLAB_CHANNELS ? MOST_GROUPS : SLAB_CHANNELS)
 #define PATCH_PASSES ((PATCH_VECTORS + THREADS - 1) / THREADS)
 
-// Neighbouring terms that a register holds.
-#define PAIRED (4 / ELEMENT_BYTES)
-
 constexpr unsigned positions = OUTPUT_HEIGHT * OUTPUT_WIDTH;
 
 // Row of the padded images, one below the other, where the window of an output position begins.
@@ -135,7 +132,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const unsigned rows =
         stages_address
         + ELEMENT_BYTES * ((place.filter + place.lane % 16) * FILTER_PITCH + place.lane / 16 * (16 / ELEMENT_BYTES) + first_term);
-    const unsigned steps_address = stages_address + 4 * (STAGES * STAGE / PAIRED + first_term + place.lane % 4 * PAIRED);
+    const unsigned steps_address = stages_address + 4 * (STAGES * STAGE + first_term + place.lane % 4);
     unsigned columns[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) {
@@ -143,34 +140,22 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         columns[c] = stages_address + ELEMENT_BYTES * ((padded_row(position) - first_row) * ROW_PITCH + position % OUTPUT_WIDTH * STRIDE);
     }
 
-    // The steps of the product after the one whose factors are read have been read with those; in half precision two of each half.
-    unsigned step[2][PAIRED];
+    // The steps of the product after the one whose factors are read have been read with those.
+    unsigned step[2];
     const auto read_steps = [&](const int number) {
 #pragma unroll
         for (int half = 0; half < 2; half++)
-#if ELEMENT_BYTES == 2
-            asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
-                         : "=r"(step[half][0]), "=r"(step[half][1])
-                         : "r"(steps_address + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + half * 8))
-                         : "memory");
-#else
             asm volatile("ld.shared.u32 %0, [%1];"
-                         : "=r"(step[half][0])
+                         : "=r"(step[half])
                          : "r"(steps_address + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + half * 4))
                          : "memory");
-#endif
     };
     WarpProduct product;
     const auto read = [&](const int buffer, const unsigned stage, const int number) {
         product.read_filters(buffer, rows + ELEMENT_BYTES * (stage + number * CHANNEL_SLICES * PRODUCT_TERMS));
 #pragma unroll
         for (int i = 0; i < 2 * COLUMNS; i++)
-#if ELEMENT_BYTES == 2
-            product.read_pair(buffer, i / 2, i % 2, columns[i / 2] + (step[i % 2][0] + ELEMENT_BYTES * stage),
-                              columns[i / 2] + (step[i % 2][1] + ELEMENT_BYTES * stage));
-#else
-            product.read_position(buffer, i / 2, i % 2, columns[i / 2] + (step[i % 2][0] + 4 * stage));
-#endif
+            product.read_position(buffer, i / 2, i % 2, columns[i / 2] + (step[i % 2] + 4 * stage));
         read_steps(number + 1 == PRODUCTS ? 0 : number + 1);
     };
     read_steps(0);

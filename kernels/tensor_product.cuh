@@ -1,7 +1,7 @@
 // What a warp does that multiplies matrices on tensor cores: its factors, their parts, its sums.
 //
 // Warp:      WARP_FILTERS x WARP_POSITIONS outputs, in tiles of 16 x 8; each product adds PRODUCT_TERMS terms of each, 32 bytes.
-// Precision: ELEMENT_BYTES = 2: factors are elements in half precision, TF32_PRODUCTS = 1. ELEMENT_BYTES = 4: TF32_PRODUCTS = 1: factors are rounded to TF32. TF32_PRODUCTS = 3: each factor is the sum of two TF32 numbers, and all
+// Precision: TF32_PRODUCTS = 1: factors are rounded to TF32. TF32_PRODUCTS = 3: each factor is the sum of two TF32 numbers, and all
 //            products of them but that of both small ones are added. Tensor cores cut sums off instead of rounding them, so
 //            sums of a slab are added outside of them. The error is that of FP32 (Ootomo and Yokota, "Recovering single
 //            precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance", 2022).
@@ -15,18 +15,9 @@
 #define THREADS (32 * SLICE_WARPS * CHANNEL_SLICES)
 #define ROWS (WARP_FILTERS / 16)
 #define COLUMNS (WARP_POSITIONS / 8)
-#define PRODUCT_TERMS (32 / ELEMENT_BYTES)
+#define PRODUCT_TERMS 8
 
 #include "matrix_product.cuh"
-
-// What a register holds of the factors of positions: an element of FP32, or two in half precision.
-#if ELEMENT_BYTES == 2
-using Word = unsigned;
-__device__ __forceinline__ Word as_word(const unsigned bits) { return bits; }
-#else
-using Word = float;
-__device__ __forceinline__ Word as_word(const unsigned bits) { return __uint_as_float(bits); }
-#endif
 
 // A factor of a product: its leading part, which is a TF32 number, and what that leaves of it.
 struct Parts {
@@ -36,13 +27,11 @@ struct Parts {
 #endif
 };
 
-__device__ __forceinline__ Parts parts_of(const Word value)
+__device__ __forceinline__ Parts parts_of(const float value)
 {
 #if TF32_PRODUCTS > 1
     const unsigned large = __float_as_uint(value) & 0xffffe000;
     return {large, __float_as_uint(value - __uint_as_float(large))};
-#elif ELEMENT_BYTES == 2
-    return {value};
 #else
     return {__float_as_uint(value) + 0x1000}; // tensor cores ignore the 13 bits behind
 #endif
@@ -50,12 +39,7 @@ __device__ __forceinline__ Parts parts_of(const Word value)
 
 __device__ __forceinline__ void add_product(float *sum, const unsigned *a, const unsigned *b)
 {
-#if ELEMENT_BYTES == 2
-#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-#else
-#define MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
-#endif
-    asm(MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
@@ -79,7 +63,7 @@ struct WarpPlace {
 struct WarpProduct {
     float sum[ROWS][COLUMNS][4] = {};
     unsigned a[2][ROWS][4];
-    Word b[2][COLUMNS][2];
+    float b[2][COLUMNS][2];
 #if TF32_PRODUCTS > 1
     float part[ROWS][COLUMNS][4];
 #endif
@@ -97,43 +81,10 @@ struct WarpProduct {
         }
     }
 
-#if ELEMENT_BYTES == 4
     __device__ __forceinline__ void read_position(const int buffer, const int column, const int half, const unsigned from)
     {
         asm volatile("ld.shared.f32 %0, [%1];" : "=f"(b[buffer][column][half]) : "r"(from) : "memory");
     }
-#else
-    // Reads positions from rows of channels in shared memory, as matrices of eight channels and positions, which are turned. From the
-    // address of the first element of this lane's row: that of channel lane % 16, from position lane / 16 * 8 on.
-    __device__ __forceinline__ void read_channels(const int buffer, const unsigned from)
-    {
-#pragma unroll
-        for (int c = 0; c < COLUMNS; c += 2) {
-            Word(&to)[COLUMNS][2] = b[buffer];
-            if (c + 1 < COLUMNS)
-                asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                             : "=r"(to[c][0]), "=r"(to[c][1]), "=r"(to[c + 1 < COLUMNS ? c + 1 : c][0]),
-                               "=r"(to[c + 1 < COLUMNS ? c + 1 : c][1])
-                             : "r"(from + ELEMENT_BYTES * c * 8)
-                             : "memory");
-            else
-                asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                             : "=r"(to[c][0]), "=r"(to[c][1])
-                             : "r"(from + ELEMENT_BYTES * c * 8)
-                             : "memory");
-        }
-    }
-
-    // Reads the two terms of a position that belong to half of a product.
-    __device__ __forceinline__ void read_pair(const int buffer, const int column, const int half, const unsigned first,
-                                              const unsigned second)
-    {
-        unsigned short low, high;
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(low) : "r"(first) : "memory");
-        asm volatile("ld.shared.u16 %0, [%1];" : "=h"(high) : "r"(second) : "memory");
-        asm("mov.b32 %0, {%1, %2};" : "=r"(b[buffer][column][half]) : "h"(low), "h"(high));
-    }
-#endif
 
     __device__ __forceinline__ void begin_slab()
     {
@@ -174,7 +125,7 @@ struct WarpProduct {
 #endif
 #pragma unroll
         for (int i = 0; i < 4 * ROWS; i++) {
-            const Parts of = parts_of(as_word(a[buffer][i / 4][i % 4]));
+            const Parts of = parts_of(__uint_as_float(a[buffer][i / 4][i % 4]));
             rows_large[i / 4][i % 4] = of.large;
 #if TF32_PRODUCTS > 1
             rows_small[i / 4][i % 4] = of.small;

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.constants import FLOAT_BYTES
 from ..errors import InputError
@@ -19,7 +20,7 @@ class Precision(Enum):
     TF32 = "tf32"
     """Factors may be rounded to TF32, whose products tensor cores form; sums are FP32."""
     FLOAT16 = "float16"
-    """Input, filters and output are in half precision; sums are FP32."""
+    """Input, filters and output are in half precision, and their channels lie closest in memory; sums are FP32."""
 
     @property
     def element_bytes(self) -> int:
@@ -32,6 +33,11 @@ class Precision(Enum):
         return np.float16 if self is Precision.FLOAT16 else np.float32
 
     @property
+    def channels_last(self) -> bool:
+        """Whether channels lie closest in memory: images are N×H×W×C, filters K×H×W×C."""
+        return self is Precision.FLOAT16
+
+    @property
     def rounding(self) -> float:
         """Error beside that of sums in FP32, relative to the largest output: of rounded factors, or of rounded outputs."""
         return {Precision.FLOAT32: 0.0, Precision.TF32: TF32_ERROR, Precision.FLOAT16: FLOAT16_ERROR}[self]
@@ -41,6 +47,25 @@ TF32_ERROR = 2.0**-10
 """Of a product whose two factors are rounded to TF32, by half a unit in the last of eleven places each."""
 FLOAT16_ERROR = 2.0**-11
 """Of an output that is rounded to half precision, by half a unit in the last of eleven places."""
+
+
+def image_shape(precision: Precision, images: int, channels: int, height: int, width: int) -> tuple[int, ...]:
+    """Shape of images, or of filters, in memory.
+
+    >>> image_shape(Precision.FLOAT16, 1, 2, 3, 4)
+    (1, 3, 4, 2)
+    """
+    return (images, height, width, channels) if precision.channels_last else (images, channels, height, width)
+
+
+def channels_first(images: NDArray[Any]) -> NDArray[Any]:
+    """A view of N×H×W×C as N×C×H×W."""
+    return np.moveaxis(images, -1, 1)
+
+
+def channels_last(images: NDArray[Any]) -> NDArray[Any]:
+    """A copy of N×C×H×W as N×H×W×C."""
+    return np.ascontiguousarray(np.moveaxis(images, 1, -1))
 
 
 def require_precision(value: object) -> None:

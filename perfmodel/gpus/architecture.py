@@ -37,6 +37,8 @@ class Architecture:
     """The driver writes grid, block and memory windows where Blackwell's constant bank has them."""
     shared_bytes_reserved_in_cubin: Size
     """Bytes that the driver reserves and the cubin counts among the shared memory of a kernel that uses any."""
+    has_warpgroup_products: bool
+    """Tensor cores multiply what the shared memory and the registers of a warpgroup hold (``wgmma``)."""
     has_clusters: bool
     """Blocks of a cluster share their shared memory."""
     array_tiles_counted: bool

@@ -133,6 +133,7 @@ def test_compute_micro_benchmarks_run_and_prove_themselves(tmp_path: Path) -> No
     assert [record.failure for record in read_records(path)] == [None] * len(jobs)
 
 
+@pytest.mark.filterwarnings("default")  # what libraries warn of is theirs
 @pytest.mark.parametrize("family", sorted(BASELINES))
 def test_libraries_are_checked_and_timed(family: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")

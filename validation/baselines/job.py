@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfmodel.families.precision import channels_first
 from perfmodel.families.registry import family as family_of_name
 from perfmodel.records.columns import record_of_fields
 from perfmodel.records.schema import (
@@ -105,8 +106,14 @@ def _measured(job: BaselineJob) -> Record:
     family = family_of_name(job.family)
     problem = record_of_fields(family.problem_type, job.problem)
     baseline = find_baseline(job.family, job.baseline)
-    work = LibraryWork.start(baseline, problem, problem_inputs(job.family, problem, job.seed))
+    inputs = problem_inputs(job.family, problem, job.seed)
     reference = problem_reference(job.family, problem, job.seed)
+    if (
+        Precision.of_problem(job.problem) is Precision.FP16
+    ):  # libraries are described for images whose channels come first
+        inputs = {name: channels_first(one) for name, one in inputs.items()}
+        reference = {name: channels_first(one) for name, one in reference.items()}
+    work = LibraryWork.start(baseline, problem, inputs)
     outputs = {name: array.reshape(reference[name].shape) for name, array in work.results().items()}
     correctness = compare_outputs(outputs, reference, max(family.tolerance(problem), LEAST_TOLERANCE))
     if baseline.settings.precision is Precision.FP32 and not correctness.passed:

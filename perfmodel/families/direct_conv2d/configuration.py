@@ -180,7 +180,8 @@ def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]
     if problem.depthwise or idle:
         return []
     none = dict.fromkeys(("exchange", "accumulators", *OF_THREADS, *OF_TILES), (None,))
-    choices = tensor_choices(problem.out_channels, problem.positions)
+    half = problem.precision is Precision.FLOAT16
+    choices = tensor_choices(problem.out_channels, problem.positions, half=half)
     return [Product(DirectConv2dConfiguration, {"reuse": (Reuse.TENSOR,)} | none | fields) for fields in choices]
 
 

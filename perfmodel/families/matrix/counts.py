@@ -18,7 +18,7 @@ from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...memory.request_coalescing import shares_in_turns
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
-from .layer import MatrixLayer, position_vector
+from .layer import MatrixLayer
 from .tiles import Integers, MatrixTiles
 
 Floats = NDArray[np.float64]
@@ -83,7 +83,7 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
     slabs = ceil_div(layer.in_channels, tile.slab_channels) / tile.channel_split
     channels = slabs * tile.slab_channels / tile.channel_slices
 
-    of_position, of_input = position_vector(layer), tile.input_vector(layer)
+    of_position, of_input = tile.store_vector(layer), tile.input_vector(layer)
     filter_copies = blocks * slabs * np.ceil(work.filter_copies)
     input_copies = blocks * slabs * np.ceil(work.input_copies)
     copies = filter_copies + input_copies
@@ -102,7 +102,7 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
     summed = np.where(shared_end, warps * work.sums / tile.direct_vector, 0.0)
     added = np.where(shared_end, stores * parts, 0.0)
     at_once = np.where(shared_end, layer.sector_elements, work.stored_run or layer.sector_elements)
-    stored = outputs / at_once * (1.0 if layer.image_positions % layer.sector_elements == 0 else 1.15)
+    stored = outputs / at_once * (1.0 if tile.output_run(layer) % layer.sector_elements == 0 else 1.15)
 
     loads = warps * channels * work.reads
     classes = {
@@ -130,7 +130,8 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
         global_store_requests=stores,
         global_store_sectors=stored + none,
         shared_load_requests=loads + added / tile.channel_split,
-        shared_load_wavefronts=warps * channels * work.wavefronts + added / tile.channel_split * of_store,
+        shared_load_wavefronts=warps * channels * work.wavefronts
+        + added / tile.channel_split * tile.summed_words(layer),
         shared_bank_conflicts=warps * channels * (work.wavefronts - work.ideal),
         shared_store_requests=summed + plain,
         shared_store_wavefronts=summed * tile.direct_vector + plain_wavefronts,

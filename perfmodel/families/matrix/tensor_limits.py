@@ -15,7 +15,9 @@ from .tensor_tiles import TensorTiles, has_tensor_cores
 from .tiles import matrix_checks
 
 
-def tensor_checks(layer: MatrixLayer, tile: TensorTiles, gpu: Gpu, where: str) -> tuple[Check, ...]:
+def tensor_checks(
+    layer: MatrixLayer, tile: TensorTiles, gpu: Gpu, where: str, *, most_tiles: int = MOST_WARP_TILES
+) -> tuple[Check, ...]:
     """Limits of n configurations; ``where`` is what they say that multiplies on tensor cores, for the messages."""
     of_warp = tile.warp_filters * tile.warp_positions // (TENSOR_FILTERS * TENSOR_POSITIONS)
     registers = registers_left(gpu, gpu.registers_per_block, tile.threads)
@@ -29,7 +31,7 @@ def tensor_checks(layer: MatrixLayer, tile: TensorTiles, gpu: Gpu, where: str) -
             ("positions of a warp", tile.warp_positions % TENSOR_POSITIONS != 0, tile.warp_positions,
              f"multiples of {TENSOR_POSITIONS}"),
             ("registers of a thread", needed > registers, needed, registers),
-            ("tiles of a warp", of_warp > MOST_WARP_TILES, of_warp, f"1 to {MOST_WARP_TILES}"),
+            ("tiles of a warp", of_warp > most_tiles, of_warp, f"1 to {most_tiles}"),
         ),
         *matrix_checks(layer, tile, gpu, tile.warp_filters, tile.warp_positions),
     )  # fmt: skip

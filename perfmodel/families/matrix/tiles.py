@@ -85,6 +85,18 @@ class MatrixTiles(ABC):
         """Words that a thread stores side by side where sums do not pass through shared memory."""
         return VECTOR_WORDS
 
+    def output_run(self, layer: MatrixLayer) -> int:
+        """Elements of the output that lie side by side: the positions of an image."""
+        return layer.image_positions
+
+    def store_vector(self, layer: MatrixLayer) -> Any:
+        """Elements of a store of sums that pass through shared memory, as many as words of sums, which no run's end cuts."""
+        return position_vector(layer)
+
+    def summed_words(self, layer: MatrixLayer) -> Any:
+        """Words that such a store takes in shared memory."""
+        return self.store_vector(layer)
+
     @abstractmethod
     def registers(self, layer: MatrixLayer) -> Integers:
         """About what a thread takes."""
@@ -119,7 +131,7 @@ class MatrixTiles(ABC):
 
     def through_shared(self, layer: MatrixLayer) -> NDArray[np.bool_]:
         """Whether sums pass through shared memory before they are stored."""
-        whole = position_vector(layer) >= self.direct_vector
+        whole = self.store_vector(layer) >= self.direct_vector
         return (self.channel_slices > 1) | (self.channel_split > 1) | (not whole)
 
     def shared_bytes(self, layer: MatrixLayer) -> Integers:
@@ -227,7 +239,7 @@ def matrix_compile_request(
         **{macro.name.upper(): getattr(one, macro.name) for macro in fields(one)},
         "ELEMENT_BYTES": layer.element_bytes,
         "INPUT_VECTOR": one.input_vector(layer),
-        "STORE_VECTOR": position_vector(layer),
+        "STORE_VECTOR": one.store_vector(layer),
         "DIRECT_VECTOR": one.direct_vector,
         "ONE_IMAGE": layer.batch == 1,
         "CHANNEL_TAIL": layer.in_channels % int(one.slab_channels) != 0,

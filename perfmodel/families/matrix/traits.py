@@ -11,7 +11,7 @@ from ...gpus.gpu import Gpu
 from ...profiles.kernel_profile import KernelProfile
 from ..compiled_members import Traits, compiled_numbers, completed_profile, requests_of
 from .counts import WarpWork, cluster_cycles
-from .layer import MatrixLayer, position_vector
+from .layer import MatrixLayer
 from .tiles import MatrixTiles
 
 ESTIMATED = (
@@ -27,7 +27,7 @@ sectors decide them."""
 
 def traits(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, estimated: KernelProfile, gpu: Gpu) -> Traits:
     """Of every configuration; ``estimated`` is what follows from tiles and ``work``."""
-    known, of_position = estimated.counts, position_vector(layer)
+    known, of_position = estimated.counts, tile.store_vector(layer)
     filter_copies, input_copies = (
         np.ceil(copies * WARP_SIZE / tile.threads) for copies in (work.filter_copies, work.input_copies)
     )
@@ -82,5 +82,5 @@ def interpolated_profile(
         * tile.channel_split,
         read_only_share=estimated.read_only_share,
     )
-    waited = cluster_cycles(tile, position_vector(layer), gpu)  # executed blocks do not wait for others
+    waited = cluster_cycles(tile, tile.store_vector(layer), gpu)  # executed blocks do not wait for others
     return replace(found, warp_cycles=found.warp_cycles + waited, tensor_cycles=estimated.tensor_cycles)

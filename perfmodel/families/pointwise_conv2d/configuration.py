@@ -188,7 +188,8 @@ def tile_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
 def _tensor_products(problem: PointwiseConv2d) -> list[Product[PointwiseConfiguration]]:
     """Matrix products on tensor cores, one product of fields for each warp tile."""
     none = {"layout": (Layout.TENSOR,), **dict.fromkeys(FIELDS, (None,))}
-    choices = tensor_choices(problem.out_channels, problem.positions)
+    half = problem.precision is Precision.FLOAT16
+    choices = tensor_choices(problem.out_channels, problem.positions, half=half)
     return [Product(PointwiseConfiguration, none | fields) for fields in choices]
 
 

@@ -19,7 +19,7 @@ from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design, checks_by_design
 from ..matrix.choices import OF_TENSORS
 from ..matrix.counts import WarpWork, matrix_profile
-from ..matrix.tensor_limits import precision_checks, tensor_checks
+from ..matrix.tensor_limits import precision_checks
 from ..matrix.tensor_tiles import has_tensor_cores
 from ..matrix.tiles import MatrixTiles
 from ..matrix.traits import interpolated_profile
@@ -63,7 +63,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
                 _designs(batch),
                 lambda part: _tile_checks(problem, part, gpu),
                 lambda part: product.checks(problem, part, gpu),
-                lambda part: tensor_checks(problem, tensor.tiles(problem, part, gpu), gpu, "layout=tensor"),
+                lambda part: tensor.checks(problem, part, gpu),
             ),
         )
 

@@ -6,8 +6,8 @@ from ....core.constants import WARP_SIZE
 from ....gpus.gpu import Gpu
 from ....profiles.kernel_profile import KernelProfile
 from ...matrix.counts import matrix_profile
+from ...matrix.half_tiles import HalfTiles, half_work
 from ...matrix.tensor_counts import FACTORS, tensor_work
-from ...precision import Precision
 from ..problem import Conv2d
 from ..traffic import compulsory_bytes
 from .tiling import ConvolutionTiles
@@ -16,12 +16,14 @@ STEP_READS = 2
 """Shared loads of the steps of a product."""
 
 
-def profile(problem: Conv2d, tile: ConvolutionTiles, gpu: Gpu) -> KernelProfile:
+def profile(problem: Conv2d, tile: ConvolutionTiles | HalfTiles, gpu: Gpu) -> KernelProfile:
     """Of n configurations."""
-    of_columns = FACTORS[1] * tile.columns
-    paired = 2 if problem.precision is Precision.FLOAT16 else 1
     inside = problem.height / problem.padded_height
     read_bytes, _ = compulsory_bytes(problem)
+    if isinstance(tile, HalfTiles):
+        work = half_work(problem, tile, gpu, inside=inside, stride=problem.stride)
+        return matrix_profile(problem, tile, work, gpu, read_bytes)
+    of_columns = FACTORS[1] * tile.columns
     work = tensor_work(
         problem,
         tile,
@@ -29,11 +31,11 @@ def profile(problem: Conv2d, tile: ConvolutionTiles, gpu: Gpu) -> KernelProfile:
         products_of_channel=tile.slab_products(problem) / tile.slab_channels,
         input_copies=tile.slab_channels * tile.patch_vectors(problem) * inside / WARP_SIZE,
         input_elements=tile.patch_rows * problem.width * inside,
-        column_reads=paired * of_columns,
-        column_wavefronts=paired * of_columns,
-        column_conflicts=paired * of_columns * (tile.column_wavefronts(problem) - 1.0),
+        column_reads=of_columns,
+        column_wavefronts=of_columns,
+        column_conflicts=of_columns * (tile.column_wavefronts(problem) - 1.0),
         step_reads=STEP_READS,
         step_wavefronts=STEP_READS,
-        step_integers=(2 * paired - 1) * of_columns + STEP_READS,
+        step_integers=of_columns + STEP_READS,
     )
     return matrix_profile(problem, tile, work, gpu, read_bytes)

@@ -1,6 +1,6 @@
 """The design that multiplies matrices on tensor cores: tiles of warps, channels split over slices and clusters."""
 
 from .counts import work_of
-from .tiling import KERNEL, PointwiseTensorTiles, compile_request, tiles
+from .tiling import KERNEL, PointwiseTensorTiles, checks, compile_request, tiles
 
-__all__ = ["KERNEL", "PointwiseTensorTiles", "compile_request", "tiles", "work_of"]
+__all__ = ["KERNEL", "PointwiseTensorTiles", "checks", "compile_request", "tiles", "work_of"]

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from ....core.constants import WARP_SIZE, ceil_div
+from ....core.constants import WARP_SIZE
 from ....gpus.gpu import Gpu
 from ...matrix.counts import WarpWork
+from ...matrix.half_tiles import HalfTiles, half_work
 from ...matrix.tensor_counts import FACTORS, tensor_work
 from ...matrix.tensor_tiles import product_terms
-from ...precision import Precision
 from ..problem import PointwiseConv2d
 from .tiling import PointwiseTensorTiles
 
-TURNED_COLUMNS = 2
-"""Tiles of positions whose factors in half precision one read turns (``ldmatrix.x4.trans``)."""
 
-
-def work_of(problem: PointwiseConv2d, tile: PointwiseTensorTiles, gpu: Gpu) -> WarpWork:
+def work_of(problem: PointwiseConv2d, tile: PointwiseTensorTiles | HalfTiles, gpu: Gpu) -> WarpWork:
     """Of n configurations."""
+    if isinstance(tile, HalfTiles):
+        return half_work(problem, tile, gpu)
     copied = tile.slab_channels * tile.position_tile / tile.input_vector(problem) / WARP_SIZE
     of_columns = FACTORS[1] * tile.columns
-    half = problem.precision is Precision.FLOAT16
     return tensor_work(
         problem,
         tile,
@@ -27,6 +25,6 @@ def work_of(problem: PointwiseConv2d, tile: PointwiseTensorTiles, gpu: Gpu) -> W
         products_of_channel=1 / product_terms(problem),
         input_copies=copied,
         input_elements=tile.position_tile,
-        column_reads=ceil_div(tile.columns, TURNED_COLUMNS) if half else of_columns,
+        column_reads=of_columns,
         column_wavefronts=of_columns,
     )

@@ -1,0 +1,367 @@
+// half_convolution: dense convolution (cross-correlation) with zero padding in half precision, as a matrix product on tensor cores whose
+// rows, the windows of the input, are read from patches in shared memory and nowhere written (implicit GEMM).
+//
+// Layout:    input  [batch][HEIGHT][WIDTH][in_channels]                            channels lie closest
+//            filter [out_channels][FILTER_HEIGHT][FILTER_WIDTH][in_channels]
+//            output [batch][positions][out_channels]                               positions = output height * width of an image
+//            Where FILTER_TAPS, STRIDE and PADDING say that it is a product of matrices (POINTWISE) the input is
+//            [batch * positions][in_channels].
+// Grid:      x = tiles of POSITION_TILE output positions, counted row by row through all images; y = tiles of FILTER_TILE filters;
+//            z = CHANNEL_SPLIT parts of the slabs of input channels. The blocks along z are one cluster (compute capability 9.0).
+// Block:     FILTER_WARPS x POSITION_WARPS x CHANNEL_SLICES warps. Slabs of SLAB_CHANNELS input channels pass through STAGES stages
+//            of shared memory, asynchronously. Each slice takes every CHANNEL_SLICES-th group of 16 channels of a slab.
+// Warp:      WARP_POSITIONS x WARP_FILTERS outputs, in tiles of 16 x 8; each product adds 16 channels of one tap. Sums are FP32.
+//            Where warpgroups multiply (WARPGROUPS, compute capability 9.0), four neighbouring warps share a product, whose rows,
+//            positions, lie in registers and whose columns, the filters of a warp, tensor cores read from shared memory.
+// Stage:     the taps of the filters, then the pixels of the patch, whose channels are SLAB_PITCH elements apart, so that eight
+//            neighbours, 16 bytes each, are on all banks. For warpgroups filters come tap by tap, FILTER_PITCH elements apart, and their
+//            chunks of 16 bytes are exchanged as wgmma knows it (swizzle). Of the channels COPIED_CHANNELS are copied. The patch is PATCH_ROWS whole rows of the images, one below the other with
+//            their padding, which is zero for good; of a product of matrices it is the tile's positions.
+// End:       outputs pass through shared memory, so that whole lines are stored; sums that slices or the blocks of a cluster share do so
+//            as they are (matrix_product.cuh).
+// Constants: fields of problem and configuration in capitals; what else is derived has its one home in the family.
+
+#define FILTER_TAPS (FILTER_HEIGHT * FILTER_WIDTH)
+#define POINTWISE (FILTER_TAPS == 1 && STRIDE == 1 && PADDING == 0)
+#define FILTER_TILE (FILTER_WARPS * WARP_FILTERS)
+#define POSITION_TILE (POSITION_WARPS * WARP_POSITIONS)
+#define SLICE_WARPS (FILTER_WARPS * POSITION_WARPS)
+#define THREADS (32 * SLICE_WARPS * CHANNEL_SLICES)
+#define PRODUCT_TERMS 16
+#define PRODUCTS_OF_TAP (SLAB_CHANNELS / PRODUCT_TERMS / CHANNEL_SLICES)
+#define PRODUCTS (FILTER_TAPS * PRODUCTS_OF_TAP)
+#define ROWS (WARP_POSITIONS / 16)
+#define COLUMNS (WARP_FILTERS / 8)
+#define CHANNELS_LAST 1
+
+#define OUTPUT_HEIGHT ((HEIGHT + 2 * PADDING - FILTER_HEIGHT) / STRIDE + 1)
+#define OUTPUT_WIDTH ((WIDTH + 2 * PADDING - FILTER_WIDTH) / STRIDE + 1)
+#define PADDED_HEIGHT (HEIGHT + 2 * PADDING)
+#define PADDED_WIDTH (WIDTH + 2 * PADDING)
+#define FILTER_ROWS (FILTER_TILE * FILTER_TAPS)
+#if WARPGROUPS
+#define FILTER_PITCH SLAB_CHANNELS
+#else
+#define FILTER_PITCH SLAB_PITCH
+#endif
+#define INPUT_START (FILTER_ROWS * FILTER_PITCH)
+#define STAGE ((INPUT_START + PATCH_PIXELS * SLAB_PITCH + STAGE_UNIT - 1) / STAGE_UNIT * STAGE_UNIT)
+
+#define SHARED_SUMS (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1)
+
+#include "matrix_product.cuh"
+
+// Neighbouring threads copy neighbouring vectors of the channels of a pixel or tap, and then those of every COPY_STEP-th.
+#define COPY_LANES (COPIED_CHANNELS / INPUT_VECTOR)
+#define COPY_STEP (THREADS / COPY_LANES)
+#define INPUT_PASSES ((COPIED_PIXELS + COPY_STEP - 1) / COPY_STEP)
+#define FILTER_PASSES ((FILTER_ROWS + COPY_STEP - 1) / COPY_STEP)
+
+constexpr bool STEPS_OF_TILE = FILTER_TILE % COPY_STEP == 0;
+constexpr int UNROLLED_FILTER_PASSES = FILTER_PASSES <= 2 * MOST_PASSES ? FILTER_PASSES : MOST_PASSES;
+// Where a thread copies from and to is kept, if it is little; else it is computed for each slab.
+constexpr int KEPT_PASSES = INPUT_PASSES <= MOST_PASSES ? INPUT_PASSES : 1;
+constexpr int UNROLLED_INPUT_PASSES = INPUT_PASSES <= MOST_PASSES ? INPUT_PASSES : MOST_PASSES;
+constexpr unsigned NOWHERE = 0xffffffff;
+
+// Row of the padded images, one below the other, where the window of an output position begins.
+__device__ __forceinline__ unsigned padded_row(const unsigned position)
+{
+    const unsigned row = position / OUTPUT_WIDTH;
+    return row / OUTPUT_HEIGHT * PADDED_HEIGHT + row % OUTPUT_HEIGHT * STRIDE;
+}
+
+// A pixel of the patch that a thread copies.
+struct Pixel {
+    unsigned from; // elements from the input's start; NOWHERE outside of images, where zeros stay
+    unsigned to;   // elements from the start of a stage's patch
+
+    __device__ __forceinline__ void find(const unsigned pixel, const unsigned first_position, const unsigned all_positions,
+                                         const unsigned in_channels)
+    {
+#if POINTWISE
+        from = min(first_position + pixel, all_positions - 1) * in_channels; // those beyond the last are not stored
+        to = pixel * SLAB_PITCH;
+#else
+        const unsigned patch_row = pixel / WIDTH, column = pixel % WIDTH;
+        const unsigned padded = padded_row(first_position) + patch_row;
+        const unsigned image = padded / PADDED_HEIGHT, of_image = padded % PADDED_HEIGHT - PADDING;
+        const bool exists = patch_row < PATCH_ROWS && image * (OUTPUT_HEIGHT * OUTPUT_WIDTH) < all_positions && of_image < HEIGHT;
+        from = exists ? ((image * HEIGHT + of_image) * WIDTH + column) * in_channels : NOWHERE;
+        to = (patch_row * PADDED_WIDTH + PADDING + column) * SLAB_PITCH;
+#endif
+    }
+};
+
+#if WARPGROUPS
+// Bytes from the start of a stage to a channel of a filter: bits of the row are added to those of the chunk of 16 bytes.
+__device__ __forceinline__ unsigned chunk_place(const unsigned row, const unsigned channel)
+{
+    const unsigned place = ELEMENT_BYTES * (row * FILTER_PITCH + channel);
+    return place ^ (place >> 3 & (ELEMENT_BYTES * FILTER_PITCH / 16 - 1) << 4);
+}
+#endif
+
+// What a thread copies of each slab: the same vector of its taps and pixels.
+struct SlabCopies {
+    const Element *of_filter, *of_input;
+    Pixel pixels[KEPT_PASSES];
+    const unsigned first_position, all_positions, in_channels;
+    unsigned channel, row, rows; // taps of filters that exist
+
+    __device__ __forceinline__ SlabCopies(const Element *input, const Element *filter, const unsigned first_filter,
+                                          const unsigned first_position, const unsigned all_positions, const unsigned first_channel,
+                                          const unsigned in_channels, const unsigned out_channels)
+        : first_position(first_position), all_positions(all_positions), in_channels(in_channels),
+          channel(threadIdx.x % COPY_LANES * INPUT_VECTOR), row(threadIdx.x / COPY_LANES), rows((out_channels - first_filter) * FILTER_TAPS)
+    {
+        of_filter = later(filter, first_filter * FILTER_TAPS + first_tap(), in_channels) + first_channel + channel;
+        of_input = input + first_channel + channel;
+#pragma unroll
+        for (int pass = 0; pass < KEPT_PASSES; pass++)
+            pixels[pass].find(row + pass * COPY_STEP, first_position, all_positions, in_channels);
+    }
+
+    // Of the tile's filters, the tap that this thread copies first: of warpgroups that of one of them, if steps end with tiles.
+    __device__ __forceinline__ unsigned first_tap() const { return !WARPGROUPS ? row : STEPS_OF_TILE ? row * FILTER_TAPS : 0; }
+
+    // Starts the copies of the next slab to the stage at that address; there are so many channels left. Zeros are written where a
+    // stage is read and nothing exists.
+    __device__ __forceinline__ void fetch(const Element *filter, const unsigned stage, const unsigned channels_left)
+    {
+        const bool whole = !CHANNEL_TAIL || channel < channels_left;
+        if (THREADS % COPY_LANES == 0 || row < COPY_STEP) {
+#pragma unroll UNROLLED_FILTER_PASSES
+            for (int first = 0; first < FILTER_ROWS; first += COPY_STEP)
+                if (first + COPY_STEP <= FILTER_ROWS || row + first < FILTER_ROWS) {
+                    // Taps from this thread's first one on.
+#if WARPGROUPS
+                    const unsigned of_tiles = STEPS_OF_TILE ? first : row + first;
+                    const unsigned from = of_tiles % FILTER_TILE * FILTER_TAPS + of_tiles / FILTER_TILE;
+                    const unsigned place = COPY_STEP % 8 == 0 ? ELEMENT_BYTES * (first * FILTER_PITCH) + chunk_place(row, channel)
+                                                              : chunk_place(row + first, channel);
+#else
+                    const unsigned from = first, place = ELEMENT_BYTES * ((row + first) * FILTER_PITCH + channel);
+#endif
+                    const bool exists = whole && (!FILTER_TAIL || first_tap() + from < rows);
+                    copy<INPUT_VECTOR, !CHANNEL_TAIL && !FILTER_TAIL>(stage + place, exists ? later(of_filter, in_channels, from) : filter,
+                                                                      exists);
+                }
+#pragma unroll UNROLLED_INPUT_PASSES
+            for (int pass = 0; pass < INPUT_PASSES; pass++) {
+                Pixel pixel = pixels[KEPT_PASSES == INPUT_PASSES ? pass : 0];
+                if (KEPT_PASSES < INPUT_PASSES)
+                    pixel.find(row + pass * COPY_STEP, first_position, all_positions, in_channels);
+                if (POINTWISE ? (pass + 1) * COPY_STEP <= COPIED_PIXELS || row + pass * COPY_STEP < COPIED_PIXELS : pixel.from != NOWHERE)
+                    copy<INPUT_VECTOR, !CHANNEL_TAIL>(stage + ELEMENT_BYTES * (INPUT_START + pixel.to + channel),
+                                                      whole ? of_input + pixel.from : filter, whole);
+            }
+        }
+        of_filter += SLAB_CHANNELS;
+        of_input += SLAB_CHANNELS;
+    }
+};
+
+__device__ __forceinline__ void read_matrices(unsigned *to, const unsigned from)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+__device__ __forceinline__ void add_product(float *sum, const unsigned *of_row, const unsigned *of_column)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(of_row[0]), "r"(of_row[1]), "r"(of_row[2]), "r"(of_row[3]), "r"(of_column[0]), "r"(of_column[1]));
+}
+
+#if WARPGROUPS
+#define SUMS_OF_16(i)                                                                                                              \
+    "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]), "+f"(sum[i + 4]), "+f"(sum[i + 5]), "+f"(sum[i + 6]),      \
+        "+f"(sum[i + 7]), "+f"(sum[i + 8]), "+f"(sum[i + 9]), "+f"(sum[i + 10]), "+f"(sum[i + 11]), "+f"(sum[i + 12]),             \
+        "+f"(sum[i + 13]), "+f"(sum[i + 14]), "+f"(sum[i + 15])
+#define FIRST_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define SECOND_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define THIRD_16 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define FOURTH_16 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+// sum += of_row, 64 positions of a warpgroup, times WARP_FILTERS filters that begin at an address of shared memory.
+__device__ __forceinline__ void add_warpgroup_product(float *sum, const unsigned *of_row, const unsigned filters)
+{
+    constexpr unsigned PITCH = ELEMENT_BYTES * FILTER_PITCH;
+    constexpr unsigned long long SWIZZLE = PITCH == 128 ? 1 : PITCH == 64 ? 2 : 3;
+    const unsigned long long matrix = (filters & 0x3ffff) >> 4 | 1ull << 16 | static_cast<unsigned long long>(8 * PITCH >> 4) << 32 | SWIZZLE << 62;
+#if WARP_FILTERS == 32
+    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" FIRST_16 "}, {%16, %17, %18, %19}, %20, 1, 1, 1, 0;"
+                 : SUMS_OF_16(0)
+#elif WARP_FILTERS == 64
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" FIRST_16 SECOND_16 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
+                 : SUMS_OF_16(0), SUMS_OF_16(16)
+#elif WARP_FILTERS == 96
+    asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {" FIRST_16 SECOND_16 THIRD_16
+                 "}, {%48, %49, %50, %51}, %52, 1, 1, 1, 0;"
+                 : SUMS_OF_16(0), SUMS_OF_16(16), SUMS_OF_16(32)
+#elif WARP_FILTERS == 128
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" FIRST_16 SECOND_16 THIRD_16 FOURTH_16
+                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 0;"
+                 : SUMS_OF_16(0), SUMS_OF_16(16), SUMS_OF_16(32), SUMS_OF_16(48)
+#endif
+                 : "r"(of_row[0]), "r"(of_row[1]), "r"(of_row[2]), "r"(of_row[3]), "l"(matrix));
+}
+#endif
+
+extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
+    half_convolution(Element *__restrict__ output, const Element *__restrict__ input, const Element *__restrict__ filter,
+                     const unsigned batch, const unsigned in_channels, const unsigned out_channels, const unsigned positions)
+{
+    extern __shared__ __align__(1024) float4 shared_memory[];
+
+    const unsigned first_filter = blockIdx.y * FILTER_TILE;
+    const unsigned first_position = blockIdx.x * POSITION_TILE;
+    const unsigned all_positions = batch * positions;
+    const unsigned slabs = (in_channels + SLAB_CHANNELS - 1) / SLAB_CHANNELS;
+    const unsigned first_slab = CHANNEL_SPLIT == 1 ? 0 : blockIdx.z * slabs / CHANNEL_SPLIT;
+    const unsigned end_slab = CHANNEL_SPLIT == 1 ? slabs : (blockIdx.z + 1) * slabs / CHANNEL_SPLIT;
+
+#if !POINTWISE || COPIED_CHANNELS < SLAB_CHANNELS
+    constexpr unsigned ZEROS_START = COPIED_CHANNELS < SLAB_CHANNELS ? 0 : INPUT_START;
+    for (unsigned stage = 0; stage < STAGES * STAGE; stage += STAGE)
+        for (unsigned first = ZEROS_START + 8 * threadIdx.x; first < STAGE; first += 8 * THREADS)
+            *reinterpret_cast<float4 *>(reinterpret_cast<Element *>(shared_memory) + stage + first) = float4{};
+    __syncthreads();
+#endif
+    const unsigned stages = static_cast<unsigned>(__cvta_generic_to_shared(shared_memory));
+    SlabCopies slab_copies(input, filter, first_filter, first_position, all_positions, first_slab * SLAB_CHANNELS, in_channels,
+                           out_channels);
+    const auto copies = [&](const unsigned stage, const unsigned channels_left) {
+        slab_copies.fetch(filter, stage, channels_left);
+    };
+    const SlabFetch fetch(copies, first_slab, end_slab, in_channels, stages);
+
+    const unsigned lane = threadIdx.x % 32, slice = threadIdx.x / 32 / SLICE_WARPS;
+    const unsigned warp_filter = threadIdx.x / 32 % SLICE_WARPS / POSITION_WARPS * WARP_FILTERS;
+    const unsigned warp_position = threadIdx.x / 32 % POSITION_WARPS * WARP_POSITIONS;
+    // Matrices of a read: of positions eight rows below, then eight channels further; of filters the other way around.
+    unsigned rows[ROWS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const unsigned of_tile = warp_position + r * 16 + lane % 16;
+#if POINTWISE
+        const unsigned pixel = of_tile;
+#else
+        const unsigned position = min(first_position + of_tile, all_positions - 1);
+        const unsigned pixel = (padded_row(position) - padded_row(first_position)) * PADDED_WIDTH + position % OUTPUT_WIDTH * STRIDE;
+#endif
+        rows[r] = stages + ELEMENT_BYTES * (INPUT_START + pixel * SLAB_PITCH + lane / 16 * 8 + slice * PRODUCT_TERMS);
+    }
+    float sum[ROWS][COLUMNS][4] = {};
+    const auto pixel_of_tap = [](const unsigned tap) { return tap / FILTER_WIDTH * PADDED_WIDTH + tap % FILTER_WIDTH; };
+    const auto channels_of = [](const int number) { return number % PRODUCTS_OF_TAP * CHANNEL_SLICES * PRODUCT_TERMS; };
+#if WARPGROUPS
+    const unsigned columns = stages + ELEMENT_BYTES * (warp_filter * FILTER_PITCH + slice * PRODUCT_TERMS);
+    unsigned a[2][ROWS][4];
+    const auto read = [&](unsigned (&to)[ROWS][4], const unsigned stage, const int number) {
+        const unsigned first = ELEMENT_BYTES * (stage + channels_of(number) + pixel_of_tap(number / PRODUCTS_OF_TAP) * SLAB_PITCH);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            read_matrices(to[r], rows[r] + first);
+    };
+    unsigned stage = 0;
+#pragma unroll 1
+    for (int ahead = 0; ahead < (STAGES > 1 ? STAGES - 1 : 1); ahead++)
+        fetch();
+#pragma unroll 1
+    for (unsigned left = end_slab - first_slab; left > 0; left--) {
+        // What this thread has copied is there, for tensor cores, too; all have multiplied the slab before, which is overwritten.
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES > 2 ? STAGES - 2 : 0) : "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        if (STAGES > 1)
+            fetch();
+        read(a[0], stage, 0);
+#pragma unroll
+        for (int number = 0; number < PRODUCTS; number++) {
+            const unsigned tap = number / PRODUCTS_OF_TAP;
+            asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                add_warpgroup_product(&sum[r][0][0], a[number % 2][r],
+                                      columns + ELEMENT_BYTES * (stage + channels_of(number) + tap * FILTER_TILE * FILTER_PITCH));
+            asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+            if (number + 1 < PRODUCTS) {
+                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+                read(a[(number + 1) % 2], stage, number + 1);
+            }
+        }
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+        stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
+    }
+#else
+    const unsigned columns = stages + ELEMENT_BYTES * ((warp_filter + lane / 16 * 8 + lane % 8) * FILTER_TAPS * SLAB_PITCH
+                                                       + lane / 8 % 2 * 8 + slice * PRODUCT_TERMS);
+
+    unsigned a[2][ROWS][4], b[2][COLUMNS / 2][4];
+    const auto read = [&](const int buffer, const unsigned stage, const int number) {
+        const unsigned tap = number / PRODUCTS_OF_TAP, first = ELEMENT_BYTES * (stage + channels_of(number));
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            read_matrices(a[buffer][r], rows[r] + first + ELEMENT_BYTES * pixel_of_tap(tap) * SLAB_PITCH);
+#pragma unroll
+        for (int c = 0; c < COLUMNS / 2; c++)
+            read_matrices(b[buffer][c], columns + first + ELEMENT_BYTES * (c * 16 * FILTER_TAPS + tap) * SLAB_PITCH);
+    };
+    const auto multiply = [&](const int number) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++)
+                add_product(sum[r][c], a[number % 2][r], b[number % 2][c / 2] + c % 2 * 2);
+    };
+    const auto exchange_buffers = [&]() {
+        if (PRODUCTS % 2 == 1) {
+#pragma unroll
+            for (int i = 0; i < ROWS * 4; i++)
+                a[0][i / 4][i % 4] = a[1][i / 4][i % 4];
+#pragma unroll
+            for (int i = 0; i < COLUMNS * 2; i++)
+                b[0][i / 4][i % 4] = b[1][i / 4][i % 4];
+        }
+    };
+    pass_slabs<PRODUCTS, PRODUCTS>(end_slab - first_slab, fetch, read, multiply, []() {}, exchange_buffers);
+#endif
+
+    __syncthreads();
+#if SHARED_SUMS
+    float *const sums = reinterpret_cast<float *>(shared_memory);
+#else
+    Element *const tile = reinterpret_cast<Element *>(shared_memory);
+#endif
+#pragma unroll
+    for (int r = 0; r < 2 * ROWS; r++) {
+        const unsigned row = warp_position + r * 8 + lane / 4;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) {
+            const unsigned column = warp_filter + c * 8 + lane % 4 * 2;
+            alignas(8) const float neighbours[2] = {sum[r / 2][c][r % 2 * 2], sum[r / 2][c][r % 2 * 2 + 1]};
+#if SHARED_SUMS
+            move<2>(sums + slice * SLICE_SUMS + row * SUMS_PITCH + column, neighbours);
+#else
+            *reinterpret_cast<unsigned *>(tile + row * TILE_PITCH + column) = pair_of(neighbours);
+#endif
+        }
+    }
+#if SHARED_SUMS
+    store_sums(output, sums, first_filter, first_position, all_positions, out_channels, positions);
+#else
+    __syncthreads();
+#pragma unroll 4
+    for (unsigned vector = threadIdx.x; vector < TILE_OUTPUTS / STORE_VECTOR; vector += THREADS) {
+        const unsigned row = vector / (FILTER_TILE / STORE_VECTOR), column = vector % (FILTER_TILE / STORE_VECTOR) * STORE_VECTOR;
+        const unsigned position = first_position + row, filter_index = first_filter + column;
+        if (position < all_positions && (!FILTER_TAIL || filter_index < out_channels))
+            move<STORE_VECTOR>(output + position * out_channels + filter_index, tile + row * TILE_PITCH + column);
+    }
+#endif
+}
