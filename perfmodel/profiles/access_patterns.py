@@ -26,6 +26,8 @@ _ROW_SHIFT = 48
 """Bits of an address below the number of its request."""
 _SEVERAL = -1
 """In the place of a warp: more than one."""
+_OF_THREADS = (Space.LOCAL, Space.CONSTANT, Space.PARAMETER)
+"""What no other thread sees, or nobody changes."""
 _WAITING = 1_000_000
 """Entries that wait until those of one sector are joined."""
 
@@ -128,9 +130,9 @@ class _AtomicWords:
 
 @dataclass(slots=True)
 class _Step:
-    """What a block's warps do to shared memory between two barriers: which warp (`_SEVERAL`), its loads and stores."""
+    """What a block's warps do to shared memory between two barriers: which warp (or `_SEVERAL`), its loads and stores."""
 
-    warp: int
+    warp: int | None = None
     loads: int = 0
     stores: int = 0
 
@@ -144,16 +146,20 @@ class PatternObserver:
         self._lanes: dict[int, tuple[int, Integers]] = {}
         self._blocks: dict[int, int] = {}
         self._steps: dict[tuple[int, int], _Step] = {}
+        self._of_several: set[bytes] = set()
+        """Blocks and the barriers that they have passed, where more than one warp of each has been seen."""
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access to global or shared memory."""
         site = access.site
         of_groups = site.action in LANE_GROUPS or site.action in (Action.BULK_READ, Action.BULK_WRITE)
+        if site.space in _OF_THREADS:
+            return
+        self._keep_steps(access)
+        if site.space not in (Space.GLOBAL, Space.SHARED) or of_groups:
+            return
         warps = access.of_warps
         if not len(warps.active):
-            return
-        self._keep_steps(access, warps)
-        if site.space not in (Space.GLOBAL, Space.SHARED) or of_groups:
             return
         unit_bytes = LINE_BYTES if site.space is Space.SHARED else SECTOR_BYTES
         self._keep_lanes(site.instruction_index, warps, unit_bytes)
@@ -173,20 +179,28 @@ class PatternObserver:
         places = addresses // np.uint64(site.width_bytes) + (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
         kept.add(site.instruction_index, keys, masks.astype(np.uint32), len(distinct(places)) * int(site.width_bytes))
 
-    def _keep_steps(self, access: WarpAccess, warps: AccessesOfWarps) -> None:
-        space, action = access.site.space, access.site.action
-        plain = space is Space.SHARED and action in (Action.LOAD, Action.STORE)
-        if access.barriers is None or space in (Space.LOCAL, Space.CONSTANT, Space.PARAMETER):
+    def _keep_steps(self, access: WarpAccess) -> None:
+        if access.barriers is None:
             return
-        for block, passed in zip(access.blocks.tolist(), access.barriers.tolist(), strict=True):
+        key = access.blocks.tobytes() + access.barriers.tobytes()
+        if key in self._of_several:
+            return
+        action, warps = access.site.action, access.of_warps
+        plain = access.site.space is Space.SHARED and action in (Action.LOAD, Action.STORE)
+        steps = [
+            self._steps.setdefault(one, _Step())
+            for one in zip(access.blocks.tolist(), access.barriers.tolist(), strict=True)
+        ]
+        for step, block in zip(steps, access.blocks.tolist(), strict=True):
             own = warps.warp[warps.block == block]
-            if not len(own):
-                continue
-            step = self._steps.setdefault((block, passed), _Step(warp=int(own[0])))
-            if not plain or len(own) > 1 or own[0] != step.warp:
-                step.warp = _SEVERAL
-            step.loads += action is Action.LOAD
-            step.stores += action is Action.STORE
+            if len(own):
+                step.warp = int(own[0]) if step.warp is None else step.warp
+                if not plain or len(own) > 1 or own[0] != step.warp:
+                    step.warp = _SEVERAL
+                step.loads += action is Action.LOAD
+                step.stores += action is Action.STORE
+        if all(step.warp == _SEVERAL for step in steps):
+            self._of_several.add(key)
 
     def _keep_lanes(self, index: int, warps: AccessesOfWarps, unit_bytes: int) -> None:
         touched = np.sort(np.where(warps.active, warps.addresses // np.uint64(unit_bytes), np.uint64(_NOWHERE)), axis=1)
@@ -215,7 +229,7 @@ class PatternObserver:
         steps = [
             (blocks.index(block), passed, step.warp, step.loads, step.stores)
             for (block, passed), step in sorted(self._steps.items())
-            if step.warp != _SEVERAL
+            if step.warp not in (None, _SEVERAL)
         ]
         return AccessPatterns(
             filled=filled,
