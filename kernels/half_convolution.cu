@@ -40,11 +40,12 @@
 #define PADDED_WIDTH (WIDTH + 2 * PADDING)
 #define FILTER_ROWS (FILTER_TILE * FILTER_TAPS)
 #if WARPGROUPS
-#define FILTER_PITCH SLAB_CHANNELS
+#define FILTER_PITCH (SLAB_CHANNELS < 64 ? SLAB_CHANNELS : 64)
+#define INPUT_START (FILTER_ROWS * SLAB_CHANNELS)
 #else
 #define FILTER_PITCH SLAB_PITCH
-#endif
 #define INPUT_START (FILTER_ROWS * FILTER_PITCH)
+#endif
 #define STAGE ((INPUT_START + PATCH_PIXELS * SLAB_PITCH + STAGE_UNIT - 1) / STAGE_UNIT * STAGE_UNIT)
 
 #define SHARED_SUMS (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1)
@@ -94,10 +95,16 @@ struct Pixel {
 };
 
 #if WARPGROUPS
+// Elements from the start of a stage to a group of channels of its first filter: 64 channels of all filters, then the next.
+__device__ __forceinline__ constexpr unsigned group_place(const unsigned channel)
+{
+    return channel / FILTER_PITCH * (FILTER_ROWS * FILTER_PITCH) + channel % FILTER_PITCH;
+}
+
 // Bytes from the start of a stage to a channel of a filter: bits of the row are added to those of the chunk of 16 bytes.
 __device__ __forceinline__ unsigned chunk_place(const unsigned row, const unsigned channel)
 {
-    const unsigned place = ELEMENT_BYTES * (row * FILTER_PITCH + channel);
+    const unsigned place = ELEMENT_BYTES * (row * FILTER_PITCH + group_place(channel));
     return place ^ (place >> 3 & (ELEMENT_BYTES * FILTER_PITCH / 16 - 1) << 4);
 }
 #endif
@@ -288,7 +295,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
                 add_warpgroup_product(&sum[r][0][0], a[number % 2][r],
-                                      columns + ELEMENT_BYTES * (stage + channels_of(number) + tap * FILTER_TILE * FILTER_PITCH));
+                                      columns + ELEMENT_BYTES * (stage + group_place(channels_of(number)) + tap * FILTER_TILE * FILTER_PITCH));
             asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
             if (number + 1 < PRODUCTS) {
                 asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");

@@ -20,7 +20,7 @@ from .layer import MatrixLayer
 from .tensor_counts import tensor_work
 from .tensor_limits import tensor_checks
 from .tensor_tiles import TensorTiles, padded_pitch, product_terms, shifted_pitch
-from .tiles import Integers, matrix_compile_request
+from .tiles import LEAST_STAGES, Integers, matrix_compile_request
 
 KERNEL = "half_convolution"
 HALF_FILTERS, HALF_POSITIONS = 8, 16
@@ -31,11 +31,15 @@ READ_WAVEFRONTS = 4
 """Of such a read."""
 REGISTERS_OF_PASS = 2
 """Where a thread copies a pixel from, and where to."""
+WANTED_STAGES = 4
+"""Of products of matrices."""
 WARPS_OF_GROUP = 4
 WARPGROUP_FILTERS = (32, 64, 96, 128)
 """Columns of the products of warpgroups that the kernel knows."""
-WARPGROUP_SLABS = (16, 32, 64)
-"""Channels of a slab whose bytes, 32, 64 or 128, ``wgmma`` knows as rows of exchanged chunks (PTX ISA, swizzling modes)."""
+WARPGROUP_SLABS = (16, 32, 64, 128)
+"""Channels of a slab: 32, 64 or 128 bytes, the rows whose exchanged chunks ``wgmma`` knows (PTX ISA, swizzling modes), or two."""
+MOST_GROUPED_SLICES = 4
+"""Slices of a slab of warpgroups: those of 64 channels."""
 SWIZZLE_ELEMENTS = 512
 """After so many the exchange of chunks is repeated: eight rows of 128 bytes."""
 MOST_PASSES = 12
@@ -142,6 +146,11 @@ class HalfTiles(TensorTiles):
         known = (self.warpgroups == 0) | np.isin(slab, WARPGROUP_SLABS)
         return np.where(known & (lanes <= self.threads), np.asarray(slab * layer.filter_taps, np.float64), np.inf)
 
+    def wanted_stages(self, layer: MatrixLayer) -> Integers:
+        """No more than slabs; of convolutions, whose slabs are multiplied for long, two."""
+        wanted = LEAST_STAGES if layer.filter_taps > 1 else WANTED_STAGES
+        return np.minimum(wanted, self.slabs(layer))
+
     def fitted(self, layer: MatrixLayer, gpu: Gpu) -> Self:
         """The same tiles with the residents, slabs and stages that GPU and layer let them have; a single slab takes one stage."""
         tile = TensorTiles.fitted(self, layer, gpu)  # slots leave no super()
@@ -221,6 +230,8 @@ def half_checks(layer: MatrixLayer, tile: HalfTiles, gpu: Gpu, where: str) -> tu
              f"multiples of {HALF_POSITIONS}"),
             ("channels of a slab of warpgroups", (tile.warpgroups > 0) & ~np.isin(tile.slab_channels, WARPGROUP_SLABS),
              tile.slab_channels, ", ".join(map(str, WARPGROUP_SLABS))),
+            ("slices of a slab of warpgroups", (tile.warpgroups > 0) & (tile.channel_slices > MOST_GROUPED_SLICES),
+             tile.channel_slices, f"1 to {MOST_GROUPED_SLICES}"),
             ("copies of the channels of a pixel", lanes > tile.threads, lanes, tile.threads),
         ),
         *tensor_checks(layer, tile, gpu, where, most_tiles=MOST_HALF_WARP_TILES),

@@ -117,6 +117,10 @@ class MatrixTiles(ABC):
         """Channels of the smallest slab: whole sectors for each slice."""
         return layer.sector_elements * self.channel_slices
 
+    def wanted_stages(self, layer: MatrixLayer) -> Any:
+        """Stages that must have room before slabs grow."""
+        return LEAST_STAGES
+
     def bytes_beside_stages(self, layer: MatrixLayer) -> Integers:
         """Shared memory behind the stages."""
         return np.zeros_like(self.stages)
@@ -171,14 +175,14 @@ class MatrixTiles(ABC):
     def _with_slabs(self, layer: MatrixLayer, share: Integers) -> Self:
         """The slab with which a block walks through the fewest terms, those that do not exist and barriers included.
 
-        Of the slabs of which two stages fit the block's share of shared memory.
+        Of the slabs of which the wanted stages fit the block's share of shared memory.
         """
         least = self.least_slab(layer)
         best, cost = self, np.full(len(least), np.inf)
         for count in range(1, MOST_LEAST_SLABS + 1):
             slab = count * least
             wider = replace(self, slab_channels=slab)
-            fits = LEAST_STAGES * wider.stage_bytes(layer) + wider.bytes_beside_stages(layer) <= share
+            fits = wider.wanted_stages(layer) * wider.stage_bytes(layer) + wider.bytes_beside_stages(layer) <= share
             words = slab * layer.filter_taps * layer.element_bytes // FLOAT_BYTES
             fits &= (words <= self.most_slab_words) & (slab < layer.in_channels + least)
             fits &= self.copies_of_slab(layer, slab) <= MAX_SLAB_COPIES * self.threads

@@ -68,6 +68,7 @@ HALF_CASES = {
     "pairs_of_filters": (layer(2, 20, 46, 5, 3), tensor(32, 16, 1, 2)),
     "warpgroups": (layer(2, 40, 100, 7, 9), tensor(64, 16, 1, 4)),
     "warpgroups_with_slices": (layer(1, 160, 96, 12, 12), tensor(96, 16, 1, 4, slices=2)),
+    "warpgroups_of_wide_slabs": (layer(1, 1024, 64, 4, 16), tensor(64, 16, 1, 4)),
     "warpgroups_of_two_tiles": (layer(1, 72, 256, 16, 16), tensor(128, 32, 2, 4)),
     "split_over_a_cluster": CASES["split_over_a_cluster"],
     "split_of_odd_images": CASES["split_of_odd_images"],
