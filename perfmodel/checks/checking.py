@@ -188,7 +188,8 @@ def check(
     file = read_check_file(Path(path), fail_on)
     if baseline is not None:
         file = replace(file, baseline=Path(baseline))
-    earlier = earlier_results(file, required=not update_baseline)
+    other = "" if baseline is None else f" --baseline {baseline}"
+    earlier = earlier_results(file, required=not update_baseline, options=other)
     results = analysed(file.launches, advance)
     if update_baseline:  # the new figures are accepted, whatever they are
         file = replace(file, launches=tuple(replace(launch, limits=()) for launch in file.launches))
@@ -199,12 +200,16 @@ def check(
     return report
 
 
-def earlier_results(file: CheckFile, *, required: bool) -> BaselineFile | None:
-    """The baseline of a file; None where there is none yet and none is required."""
+def earlier_results(file: CheckFile, *, required: bool, options: str = "") -> BaselineFile | None:
+    """The baseline of a file; None where there is none yet and none is required.
+
+    ``options`` are those by which the command line names another one.
+    """
     if not file.baseline.exists():
         if required:
             raise InputError(
-                f"{file.path}: there is no baseline {file.baseline}; `perfmodel check {file.path} --update-baseline` makes it"
+                f"{file.path}: there is no baseline {file.baseline}; "
+                f"`perfmodel check {file.path}{options} --update-baseline` makes it"
             )
         return None
     return read_baseline(file.baseline)

@@ -104,6 +104,7 @@ def test_one_launch_that_does_not_compile_hides_no_other(perf: Path, capsys: pyt
         (["--write", "junit=none.toml/a.xml"], "none.toml"),
         (["--fail-on", "speed=1"], "unknown quantity 'speed'"),
         (["none.toml"], "none.toml: cannot be read"),
+        (["--baseline", "b.json"], "`perfmodel check perf.toml --baseline b.json --update-baseline` makes it"),
     ],
 )
 def test_wrong_input_is_one_line(
