@@ -16,7 +16,7 @@ from .problem import Conv1d
 LARGEST_ROW_WORDS = 512
 """Input and weight words of a thread up to which fewer threads than a warp own channels: twice what registers hold."""
 OUT_CHANNELS_PER_THREAD = "out_channels_per_thread"
-OF_BLOCKS = (
+OF_BLOCKED = (
     "block_x",
     "block_y",
     "rows_per_thread",
@@ -69,10 +69,10 @@ class Conv1dConfiguration:
         effective = {
             Variant.NAIVE: (),
             Variant.OPTIMIZED: ("channels_per_thread",),
-            Variant.BLOCKED: OF_BLOCKS,
+            Variant.BLOCKED: OF_BLOCKED,
         }[self.variant]
         require_integers(1, **{name: getattr(self, name) for name in effective})
-        for name in ("channels_per_thread", *OF_BLOCKS):
+        for name in ("channels_per_thread", *OF_BLOCKED):
             if name not in effective and getattr(self, name) is not None:
                 raise InputError(f"{name}={getattr(self, name)!r} must be none when variant={self.variant.value}")
 
@@ -101,7 +101,7 @@ def conv1d_space(problem: Conv1d) -> Space[Conv1dConfiguration]:
 
     def of_rows(variant: Variant, channels_per_thread: tuple[int | None, ...]) -> Product[Conv1dConfiguration]:
         own = {"variant": (variant,), "channels_per_thread": channels_per_thread}
-        return Product(Conv1dConfiguration, own | dict.fromkeys(OF_BLOCKS, (None,)))
+        return Product(Conv1dConfiguration, own | dict.fromkeys(OF_BLOCKED, (None,)))
 
     of_blocks = {"variant": (Variant.BLOCKED,), "channels_per_thread": (None,)}
     return Space(

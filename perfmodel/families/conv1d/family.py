@@ -22,7 +22,7 @@ from ..blocked import Blocking, Tiles, blocking_of
 from ..compiled_members import Traits, compiled_numbers, completed_profile
 from ..designs import by_design
 from . import reference
-from .configuration import OF_BLOCKS, OUT_CHANNELS_PER_THREAD, Conv1dConfiguration, Variant, conv1d_space
+from .configuration import OF_BLOCKED, OUT_CHANNELS_PER_THREAD, Conv1dConfiguration, Variant, conv1d_space
 from .counts import Tally, tally
 from .launch import compile_request, conv1d_launch
 from .problem import Conv1d
@@ -38,7 +38,7 @@ class Conv1dFamily(Family[Conv1d, Conv1dConfiguration]):
     summary: ClassVar[str] = "dense 1-D convolution: several input channels per thread for short rows, or blocked"
     problem_type = Conv1d
     configuration_type = Conv1dConfiguration
-    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKS)
+    measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_BLOCKED)
     designs: ClassVar[Mapping[str, int]] = {"conv1d": 200, blocked.KERNEL: 50}
 
     def default_problem(self) -> Conv1d:

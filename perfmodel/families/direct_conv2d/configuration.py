@@ -22,18 +22,18 @@ WIDEST_TILE = 28
 """Output columns of a thread that has rows of a plane."""
 WIDEST_PLANE = 64
 """Output columns up to which warps of one row each leave lanes idle that count."""
-OF_BLOCKS = ("columns_per_thread", "channels_per_thread", "channel_threads", "channel_slices")
+OF_BLOCKED = ("columns_per_thread", "channels_per_thread", "channel_threads", "channel_slices")
 """Fields of the blocked design."""
 OF_THREADS = ("rows_per_thread", "block_x", "block_y")
 """Fields that have an effect but on tensor cores, where warps have tiles (`OF_TENSORS`)."""
-OF_TILES = tuple(dict.fromkeys((*OF_BLOCKS, *OF_TENSORS)))
+OF_TILES = tuple(dict.fromkeys((*OF_BLOCKED, *OF_TENSORS)))
 """Fields that some designs do not have."""
 BLOCK_SIZES_X = (32, 64, 128, 256)
 BLOCK_SIZES_Y = (1, 2, 4, 8, 16)
 LOOPED_ROWS = (1, 2, 4, 8)
 FEWEST_SHARED_CHANNELS = 3
 MOST_SHARED_TAPS = 49
-"""Input channels from which on and taps up to which dense layers have the blocked design alone (`always_blocks`)."""
+"""Input channels from which on and taps up to which dense layers have the blocked design alone (`always_blocked`)."""
 
 
 class Reuse(Enum):
@@ -49,7 +49,7 @@ class Reuse(Enum):
     """Both."""
     PLANE = "plane"
     """Depthwise; a block copies whole planes to shared memory, a thread keeps rows of one for neighbouring outputs."""
-    BLOCK = "block"
+    BLOCKED = "block"
     """The blocked design: blocks copy tiles to shared memory; a thread keeps values for outputs of several channels, too."""
     TENSOR = "tensor"
     """Dense; the warps of a block share what is copied to shared memory, and tensor cores multiply, as exactly as FP32."""
@@ -130,10 +130,10 @@ class DirectConv2dConfiguration:
     position_warps: int | None = None
 
     def __post_init__(self) -> None:
-        blocks, tensors, planes = (self.reuse is one for one in (Reuse.BLOCK, Reuse.TENSOR, Reuse.PLANE))
+        blocks, tensors, planes = (self.reuse is one for one in (Reuse.BLOCKED, Reuse.TENSOR, Reuse.PLANE))
         effects = {"exchange": self.reuse.columns, "accumulators": self.reuse.rows}
         effects |= dict.fromkeys(OF_THREADS, not tensors) | dict.fromkeys(OF_TILES, False)
-        effects |= dict.fromkeys(OF_BLOCKS, blocks) | {"columns_per_thread": blocks or planes}
+        effects |= dict.fromkeys(OF_BLOCKED, blocks) | {"columns_per_thread": blocks or planes}
         if tensors:
             effects |= dict.fromkeys(OF_TENSORS, True)
         sizes = (*OF_THREADS, *OF_TILES)
@@ -186,19 +186,19 @@ def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]
 
 
 def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfiguration]:
-    """What is worth looking at: where the blocked design always wins (`always_blocks`), none of the designs `STRAIGHT`.
+    """What is worth looking at: where the blocked design always wins (`always_blocked`), none of the designs `STRAIGHT`.
 
     In half precision only tensor cores compute, of which a check tells other GPUs.
     """
     if problem.precision is Precision.FLOAT16:
         return Space(tuple(_tensor_products(problem)))
     blocks, on_tensor_cores = _blocks(problem), _tensor_products(problem) if tensor_cores else []
-    straight = [] if blocks and always_blocks(problem) else _straight(problem)
+    straight = [] if blocks and always_blocked(problem) else _straight(problem)
     planes = [_planes(problem)] if problem.depthwise and problem.output_width <= WIDEST_PLANE else []
     return Space((*straight, *blocks, *on_tensor_cores, *planes))
 
 
-def always_blocks(problem: Conv2d) -> bool:
+def always_blocked(problem: Conv2d) -> bool:
     """Whether the blocked design has won on every measured problem of this kind: several channels and a small filter.
 
     On an H200 they were 1.4 to 16 times as fast as the fastest of `STRAIGHT`, on all 14 dense problems of which both were
@@ -209,7 +209,7 @@ def always_blocks(problem: Conv2d) -> bool:
 
 def _blocks(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]]:
     """The blocked design, one product for each tile of a thread; none of depthwise layers."""
-    fields = {"reuse": (Reuse.BLOCK,), "exchange": (None,), "accumulators": (None,)}
+    fields = {"reuse": (Reuse.BLOCKED,), "exchange": (None,), "accumulators": (None,)}
     fields |= dict.fromkeys(OF_TENSORS, (None,))
     found = [] if problem.depthwise else choices(problem.layer)
     return [Product(DirectConv2dConfiguration, fields | some.values()) for some in found]

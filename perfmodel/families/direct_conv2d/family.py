@@ -37,7 +37,7 @@ NOTABLE_IDLE_SHARE = 0.1
 """Share of lanes without an output from which on a note names them."""
 
 
-ESTIMATED = (Reuse.BLOCK, Reuse.PLANE, Reuse.TENSOR)
+ESTIMATED = (Reuse.BLOCKED, Reuse.PLANE, Reuse.TENSOR)
 """Designs whose counts are estimates until a block is executed."""
 
 
@@ -62,7 +62,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     def checks(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """Stride of column reuse, rows and code that no image or cache can use, tiles beyond the problem, the grid's limits."""
         design = _designs(batch)
-        straight, blocks = design == 0, batch.equals("reuse", Reuse.BLOCK)
+        straight, blocks = design == 0, batch.equals("reuse", Reuse.BLOCKED)
         sizes = launch.strips(problem, batch)
         useful_rows = 1 << (problem.output_height - 1).bit_length()
         code = np.where(sizes.unrolled, sizes.rows_per_thread, 1) * problem.filter_taps
@@ -148,7 +148,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         if batch.equals("reuse", Reuse.PLANE).all():
             group = plane.groups(problem, batch)
             return plane.KERNEL, plane.traits(problem, group, plane.closed_form(problem, group, gpu))
-        if batch.equals("reuse", Reuse.BLOCK).all():
+        if batch.equals("reuse", Reuse.BLOCKED).all():
             tile = _tiles(problem, batch, gpu)
             known = _blocks_closed_form(problem, tile, gpu)
             return blocked.KERNEL, blocked.traits(
@@ -163,7 +163,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
 
     def compile_request(self, problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
         """The kernel; one compile serves all image sizes and batches."""
-        if configuration.reuse is Reuse.BLOCK:
+        if configuration.reuse is Reuse.BLOCKED:
             return blocked.compile_request(problem.layer, blocking_of(Batch.of([configuration])), gpu)
         if configuration.reuse is Reuse.PLANE:
             return plane.compile_request(problem, configuration, gpu)

@@ -49,7 +49,7 @@ def call(problem: Conv2d, configuration: DirectConv2dConfiguration, given: Mappi
             sizes_of_kernel += (problem.image_positions,)
         return KernelCall(parameters=(output, image, weights, *map(np.uint32, sizes_of_kernel)))
     tile_columns = (configuration.block_x or 1) * (configuration.columns_per_thread or 1)
-    if configuration.reuse is Reuse.BLOCK:
+    if configuration.reuse is Reuse.BLOCKED:
         return KernelCall(parameters=(output, image, weights, *sizes_of(problem.layer, tile_columns)))
     tiles_per_row = ceil_div(problem.output_width, tile_columns)
     multiplier, shift = reciprocal(tiles_per_row)

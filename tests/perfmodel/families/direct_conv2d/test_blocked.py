@@ -15,7 +15,7 @@ def blocked(
     rows: int, block_x: int, block_y: int, columns: int, channels: int, channel_threads: int, slices: int
 ) -> DirectConv2dConfiguration:
     return DirectConv2dConfiguration(
-        reuse=Reuse.BLOCK,
+        reuse=Reuse.BLOCKED,
         exchange=None,
         accumulators=None,
         rows_per_thread=rows,

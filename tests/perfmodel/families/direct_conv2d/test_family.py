@@ -161,9 +161,9 @@ FEW_CHANNELS = replace(DENSE, in_channels=2)
     ("problem", "reuse"),
     [
         (PROBLEM, {*STRAIGHT}),
-        (DENSE, {Reuse.BLOCK, Reuse.TENSOR}),
-        (LARGE_FILTER, {*STRAIGHT, Reuse.BLOCK, Reuse.TENSOR}),
-        (FEW_CHANNELS, {*STRAIGHT, Reuse.BLOCK, Reuse.TENSOR}),
+        (DENSE, {Reuse.BLOCKED, Reuse.TENSOR}),
+        (LARGE_FILTER, {*STRAIGHT, Reuse.BLOCKED, Reuse.TENSOR}),
+        (FEW_CHANNELS, {*STRAIGHT, Reuse.BLOCKED, Reuse.TENSOR}),
         (DEPTHWISE, {*STRAIGHT, Reuse.PLANE}),
     ],
 )
@@ -188,7 +188,7 @@ def test_profiles_of_all_designs_keep_the_order_of_the_batch() -> None:
 
 def test_a_blocked_launch_has_a_block_for_each_tile() -> None:
     chosen = DirectConv2dConfiguration(
-        reuse=Reuse.BLOCK,
+        reuse=Reuse.BLOCKED,
         exchange=None,
         accumulators=None,
         rows_per_thread=2,
