@@ -14,7 +14,7 @@ _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _BOUNDS = r"__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)\s*"
 _TEMPLATE = re.compile(
-    rf"\btemplate\s*<[^;{{}}()]*>\s*(?:(?:static\s+|inline\s+|extern\s+|{_BOUNDS}))*__global__\s+"
+    rf"\btemplate\s*<([^;{{}}()]*)>\s*(?:(?:static\s+|inline\s+|extern\s+|{_BOUNDS}))*__global__\s+"
     rf"(?:{_BOUNDS})?void\s+(?:{_BOUNDS})?(\w+)\s*\("
 )
 _DECLARED = re.compile(r"\b__global__\s+[^;{}()=]*?\b(\w+)\s*\([^;{}()]*\)\s*;")
@@ -141,14 +141,47 @@ def kernel_templates(source: str) -> tuple[str, ...]:
     >>> kernel_templates("template <int N> __launch_bounds__(f(N)) __global__ /* of ours */ void scale(float *x) { }")
     ('scale',)
     """
-    return tuple(dict.fromkeys(_TEMPLATE.findall(_COMMENT.sub(" ", source))))
+    return tuple(_template_parameters(source))
+
+
+def _template_parameters(source: str) -> dict[str, str]:
+    """Names of the kernels of a source that are templates, with the text of their parameters."""
+    found: dict[str, str] = {}
+    for parameters, name in _TEMPLATE.findall(_COMMENT.sub(" ", source)):
+        found.setdefault(name, parameters)
+    return found
+
+
+def template_example(source: str, name: str = "") -> str:
+    """How a template of a source is named with its arguments; one of its templates where no name is given.
+
+    >>> template_example("template <typename T, int N, bool B = true> __global__ void scale(T *x) { }")
+    'scale<float, 1>'
+    """
+    known = _template_parameters(source)
+    name = name or next(iter(known), "conv")
+    parts = [part for part in _split(known.get(name, "typename T")) if "=" not in part]
+    return f"{name}<{', '.join(map(_argument_example, parts))}>"
+
+
+def _argument_example(parameter: str) -> str:
+    """An argument for a parameter of a template."""
+    if re.match(r"(?:typename|class)\b", parameter):
+        return "float"
+    kind = re.sub(r"\bconst\b|\bconstexpr\b", "", parameter).split()[:-1] or [parameter]
+    if kind[-1] == "bool":
+        return "true"
+    integers = re.fullmatch(
+        r"(?:unsigned|signed|int|long|short|char|u?int\d+_t|size_t|std::size_t|uint)+", "".join(kind)
+    )
+    return "1" if integers else f"({' '.join(kind)})0"
 
 
 def unused_templates(source: str) -> str:
     """How to name kernels of a source that are templates, which are compiled only where something uses them.
 
     >>> unused_templates("template <typename T> __global__ void scale(T *x) { }")
-    "templates that the file does not use are named with their arguments, as in 'conv<float>' or 'conv<5,2>': scale"
+    "templates that the file does not use are named with their arguments, as in 'scale<float>': scale"
 
     Kernels that a file declares and another one defines are named, too.
 
@@ -163,7 +196,7 @@ def unused_templates(source: str) -> str:
         return f"{', '.join(declared)} {verb} declared there and defined in another file: give that one"
     if not names:
         return "a template that the file does not use is named with its arguments, as in 'conv<5,2>'"
-    how = "templates that the file does not use are named with their arguments, as in 'conv<float>' or 'conv<5,2>'"
+    how = f"templates that the file does not use are named with their arguments, as in {template_example(source)!r}"
     return f"{how}: {', '.join(names)}"
 
 

@@ -25,6 +25,7 @@ from .kernel_names import (
     kernels_of,
     no_kernel,
     split_name,
+    template_example,
     unused_templates,
     without_parameters,
 )
@@ -208,11 +209,11 @@ def _unused_template(request: CompileRequest, failed: CompileError | InputError 
     if not name:
         return InputError(
             f"{request.file_name} has no kernel but templates ({', '.join(templates)}): name one with its arguments, "
-            f"as in '{templates[0]}<float>'; {uncompiled}"
+            f"as in {template_example(_with_templates(request))!r}; {uncompiled}"
         )
     return InputError(
         f"kernel {request.kernel!r} is a template, and {uncompiled}: name it with its arguments, as in "
-        f"'{request.kernel}<float>'"
+        f"{template_example(_with_templates(request), name)!r}"
     )
 
 
@@ -406,6 +407,8 @@ class _Run:
         if found is not None:
             return self.result(text, found)
         left_out = [] if self.part is None or not self.part.note else [self.part.note]
+        if not kernels and "__global__" in self.request.source:
+            left_out += self._unset_macros()
         raise _NoKernelError(
             no_kernel(name, self.request.kernel, kernels, "; ".join([*left_out, reason])),
             complete=failed is None and self.part is None,
@@ -530,10 +533,17 @@ class _Run:
                 "the kernel does not need, or give PTX or a cubin that another release of CUDA makes"
             )
         remedied = has_advice(output) or (self.part is not None and self.part.missing)
-        unset = () if remedied else unset_macros(texts, [name for name, _ in self.request.defines], output)
-        if unset and UNDECLARED.search(message):
-            message += f"; macros that the source asks for and nothing sets: {', '.join(unset)} (--define sets one)"
+        if not remedied and UNDECLARED.search(message):
+            message = "; ".join([message, *self._unset_macros(output)])
         raise _RefusedError(message, output)
+
+    def _unset_macros(self, output: str = "") -> list[str]:
+        """What to do about macros that the source asks for; empty where nothing speaks for one."""
+        texts = (self.request.source, *self.request.included_files().values())
+        unset = unset_macros(texts, [name for name, _ in self.request.defines], output)
+        return [f"macros that the source asks for and nothing sets: {', '.join(unset)} (--define sets one)"] * bool(
+            unset
+        )
 
     def _wrapped(self, expression: str) -> Path:
         """The file that is compiled: it includes the source, and has the kernel that an expression instantiates."""

@@ -61,12 +61,23 @@ class NullSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PointerSpec:
+    """A field of a structure that points to a buffer; without one it is null."""
+
+    text: str
+    buffer: BufferSpec | None = None
+
+
+FieldSpec = ScalarSpec | BufferSpec | PointerSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StructureSpec:
     """A structure handed over by value: a file whose bytes are the structure's, or its fields in order."""
 
     text: str
     path: Path | None = None
-    fields: tuple[ScalarSpec | BufferSpec, ...] = ()
+    fields: tuple[FieldSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

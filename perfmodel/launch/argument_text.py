@@ -11,9 +11,11 @@ from ..errors import InputError
 from .argument_spec import (
     ArgumentSpec,
     BufferSpec,
+    FieldSpec,
     Fill,
     FillKind,
     NullSpec,
+    PointerSpec,
     ScalarSpec,
     StructureSpec,
     TensorMapSpec,
@@ -25,12 +27,14 @@ from .texture import AddressMode, Extent
 
 _FORMS = (
     "f32[1048576], f32[64]=0, i32[64]=arange, i32[1000]=0..999, f32[64]=@file.npy, i32=512, f32=0.5, 512, null, "
-    "struct=@file.npy, struct=i32=64,f32=0.5, tensormap=f16[512,64]:box=128,64:swizzle=128, texture=f32[512,512]:linear, "
-    "surface=f32[512,512]"
+    "struct=@file.npy, struct=i32=64,f32=0.5,*f32[64], tensormap=f16[512,64]:box=128,64:swizzle=128, "
+    "texture=f32[512,512]:linear, surface=f32[512,512]"
 )
 _SPEC = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*?)\])?\s*(?:=(?!=)(.*))?", re.DOTALL)
 _COMMA = re.compile(r",(?![^(]*\))")
 """Between the extents of two axes."""
+_NO_TEXELS = frozenset({"f64", "bf16", "i64", "u64", "bool", "f8e4m3", "f8e5m2"})
+"""Elements that textures have not."""
 _INTEGER = re.compile(r"[+-]?\d+")
 _NULL = "null"
 _STRUCTURE = "struct"
@@ -95,14 +99,24 @@ def _structure(text: str, value: str) -> StructureSpec:
     """A structure from what stands behind ``struct=``."""
     if len(value) > 1 and value.startswith("@"):
         return StructureSpec(text=text, path=Path(value[1:]))
-    forms = "by its bytes, as struct=@file.npy, or by its fields, as struct=i32=64,f32=0.5,f32[3]=0"
+    forms = "by its bytes, as struct=@file.npy, or by its fields, as struct=i32=64,f32=0.5,f32[3]=0,*f32[64],null"
     if not value or value.startswith("@"):
         raise InputError(f"argument {text!r}: a structure is given {forms}")
-    fields = [parse_argument(part) for part in re.split(r",(?![^\[(]*[\])])", value)]
-    for field in fields:
-        if not isinstance(field, ScalarSpec | BufferSpec) or (isinstance(field, ScalarSpec) and field.element is None):
+    fields: list[FieldSpec] = []
+    for part in re.split(r",(?![^\[(]*[\])])", value):
+        pointed = part.strip().removeprefix("*")
+        field = parse_argument(pointed)
+        if pointed != part.strip():
+            if not isinstance(field, BufferSpec):
+                raise InputError(f"argument {text!r}: {part!r} is no pointer to a buffer, as *f32[64] is")
+            fields.append(PointerSpec(text=part, buffer=field))
+        elif isinstance(field, NullSpec):
+            fields.append(PointerSpec(text=part))
+        elif not isinstance(field, ScalarSpec | BufferSpec) or (isinstance(field, ScalarSpec) and not field.element):
             raise InputError(f"argument {text!r}: field {field.text!r} has no type; a structure is given {forms}")
-    return StructureSpec(text=text, fields=tuple(f for f in fields if isinstance(f, ScalarSpec | BufferSpec)))
+        else:
+            fields.append(field)
+    return StructureSpec(text=text, fields=tuple(fields))
 
 
 def _tensor_map(text: str, described: str) -> TensorMapSpec:
@@ -159,7 +173,7 @@ def _texture(text: str, kind: str, described: str) -> TextureSpec:
     elements = "*".join([*(f"({part})" for part in match[2].split(",")), str(count)])
     buffer = parse_argument(f"{match[1]}[{elements}]" + ("" if match[3] is None else f"={match[3]}"))
     assert isinstance(buffer, BufferSpec)
-    if buffer.element in (ElementType.F64, ElementType.BF16, ElementType.I64, ElementType.U64):
+    if buffer.element.value in _NO_TEXELS:
         raise InputError(f"argument {text!r}: texels of {buffer.element.value} are not known to textures")
     return TextureSpec(
         text=text,

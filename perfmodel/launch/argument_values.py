@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tokenize import TokenError
@@ -15,7 +16,16 @@ from numpy.typing import NDArray
 
 from ..core.constants import round_up
 from ..errors import InputError
-from .argument_spec import BufferSpec, Fill, FillKind, ScalarSpec, StructureSpec, TensorMapSpec, TextureSpec
+from .argument_spec import (
+    BufferSpec,
+    Fill,
+    FillKind,
+    PointerSpec,
+    ScalarSpec,
+    StructureSpec,
+    TensorMapSpec,
+    TextureSpec,
+)
 from .contents import Computed, Contents, Repeated
 from .element_type import ElementType, require_fits
 from .expression import Expression, Value
@@ -73,7 +83,8 @@ def _drawn(fill: Fill, dtype: np.dtype[Any], count: int, rng: np.random.Generato
         drawn *= high - low
         drawn += low
         return drawn.astype(dtype, copy=False)
-    low, high = (fill.low, fill.high) if fill.kind is FillKind.BOUNDED else RANDOM_INTEGERS
+    usual = (0, 1) if dtype.kind == "b" else RANDOM_INTEGERS
+    low, high = (fill.low, fill.high) if fill.kind is FillKind.BOUNDED else usual
     return rng.integers(int(low), int(high), count, dtype=dtype, endpoint=True)
 
 
@@ -115,18 +126,33 @@ def scalar_value(spec: ScalarSpec, element: ElementType, names: Mapping[str, Val
     return element.scalar(whole)
 
 
-def structure_value(spec: StructureSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> np.generic:
-    """The structure's bytes as one scalar; fields lie where C++ puts them, each at a multiple of its element's size.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructureContents:
+    """Bytes of a structure, and what its pointers point to: offset, number of the field from 1, contents."""
 
-    >>> structure_value(parse_argument("struct=i8=1,f64=0.5"), np.random.default_rng(0), {}).nbytes
-    16
+    content: bytes
+    pointed: tuple[tuple[int, int, NDArray[Any] | Contents], ...] = ()
+
+
+def structure_contents(spec: StructureSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> StructureContents:
+    """A structure; its fields lie where C++ puts them, each at a multiple of its element's size.
+
+    >>> found = structure_contents(parse_argument("struct=i8=1,f64=0.5,*f32[4]"), np.random.default_rng(0), {})
+    >>> len(found.content), [(offset, field, buffer.size) for offset, field, buffer in found.pointed]
+    (24, [(16, 3, 4)])
     """
+    pointed = []
     if spec.path is not None:
         content = np.ascontiguousarray(_loaded(spec.text, spec.path)).tobytes()
     else:
         content, widest = b"", 1
-        for field in spec.fields:
-            if isinstance(field, BufferSpec):
+        for number, field in enumerate(spec.fields, 1):
+            value: NDArray[Any]
+            if isinstance(field, PointerSpec):
+                value = np.zeros((), np.uint64)
+                if field.buffer is not None:
+                    pointed.append((round_up(len(content), 8), number, buffer_contents(field.buffer, rng, names)))
+            elif isinstance(field, BufferSpec):
                 value = np.asarray(buffer_contents(field, rng, names))
             else:
                 assert field.element is not None
@@ -134,8 +160,7 @@ def structure_value(spec: StructureSpec, rng: np.random.Generator, names: Mappin
             content = content.ljust(round_up(len(content), value.dtype.itemsize), b"\0") + value.tobytes()
             widest = max(widest, value.dtype.itemsize)
         content = content.ljust(round_up(len(content), widest), b"\0")
-    found: np.generic = np.frombuffer(content, dtype=np.dtype((np.void, len(content))))[0]
-    return found
+    return StructureContents(content=content, pointed=tuple(pointed))
 
 
 def tensor_map_tiling(spec: TensorMapSpec, names: Mapping[str, Value]) -> TensorTiling:

@@ -11,16 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .argument_spec import BufferSpec, FillKind, NullSpec, StructureSpec, TensorMapSpec, TextureSpec
+from .argument_spec import BufferSpec, FillKind, NullSpec, PointerSpec, StructureSpec, TensorMapSpec, TextureSpec
 from .argument_text import parse_argument
-from .argument_values import buffer_contents, scalar_value, seen_texture, structure_value, tensor_map_tiling
+from .argument_values import (
+    StructureContents,
+    buffer_contents,
+    scalar_value,
+    seen_texture,
+    structure_contents,
+    tensor_map_tiling,
+)
 from .contents import Contents
 from .element_type import ElementType
 from .expression import Value
-from .launch import Buffer, Buffered, KernelCall, Parameter, TensorMap, TextureObject
+from .launch import Buffer, Buffered, KernelCall, Parameter, Structure, TensorMap, TextureObject
 from .tensor_map import TENSOR_MAP_BYTES
 
-_CONSTANT_POINTER = re.compile(r"\bconst\b[^*]*\*(?!.*\*)")
+_CONSTANT_POINTER = re.compile(r"\bconst\b[^*&]*[*&](?!.*[*&])")
 _QUALIFIERS = re.compile(r"(?:\s*\b(?:const|volatile|__restrict__|__restrict|restrict))+\s*$")
 POINTER_BYTES = 8
 
@@ -55,7 +62,7 @@ class KernelParameter:
         """Whether it is a pointer; None where only the size is known."""
         if self.size_bytes != POINTER_BYTES or self.ptx_type not in ("u64", "b64", "s64"):
             return False
-        return self._unqualified.endswith("*") if self.cpp_type else None
+        return self._unqualified.endswith(("*", "&")) if self.cpp_type else None
 
     @property
     def _unqualified(self) -> str:
@@ -113,7 +120,10 @@ _ELEMENTS: Mapping[str, frozenset[ElementType]] = {
         ("__half half", "f16 u16"),
         ("__half2 half2", "f16 u16"),
         ("__nv_bfloat16 nv_bfloat16 __nv_bfloat162 nv_bfloat162", "bf16 u16"),
-        ("bool char uchar", "i8 u8"),
+        ("__nv_fp8_e4m3 __nv_fp8x2_e4m3 __nv_fp8x4_e4m3", "f8e4m3 u8"),
+        ("__nv_fp8_e5m2 __nv_fp8x2_e5m2 __nv_fp8x4_e5m2", "f8e5m2 u8"),
+        ("bool", "bool i8 u8"),
+        ("char uchar", "i8 u8"),
         ("signed_char unsigned_char", "i8 u8"),
         ("short ushort unsigned_short", "i16 u16"),
         ("int uint unsigned_int", "i32 u32"),
@@ -172,15 +182,19 @@ def kernel_call(
     return KernelCall(parameters=tuple(parameters), constants=_constants(constants, rng, names))
 
 
-def drawn_element(argument: Argument) -> ElementType | None:
-    """The element type of a buffer whose contents are drawn at random, None where an argument is none.
+def drawn_elements(name: str, argument: Argument) -> dict[str, ElementType]:
+    """Element types of the buffers of an argument whose contents are drawn at random, by their names.
 
-    >>> drawn_element("i32[8]=0..99"), drawn_element("i32[8]=arange"), drawn_element(8)
-    (<ElementType.I32: 'i32'>, None, None)
+    >>> drawn_elements("x", "i32[8]=0..99"), drawn_elements("x", "i32[8]=arange"), drawn_elements("x", "struct=i32=1,*f32[8]")
+    ({'x': <ElementType.I32: 'i32'>}, {}, {'x.2': <ElementType.F32: 'f32'>})
     """
     spec = parse_argument(argument) if isinstance(argument, str) else None
-    is_drawn = isinstance(spec, BufferSpec) and spec.fill.kind in (FillKind.RANDOM, FillKind.BOUNDED)
-    return spec.element if is_drawn and isinstance(spec, BufferSpec) else None
+    found = {name: spec} if isinstance(spec, BufferSpec) else {}
+    if isinstance(spec, StructureSpec):
+        pointers = enumerate(spec.fields, 1)
+        found = {f"{name}.{n}": f.buffer for n, f in pointers if isinstance(f, PointerSpec) and f.buffer}
+    drawn = (FillKind.RANDOM, FillKind.BOUNDED)
+    return {key: buffer.element for key, buffer in found.items() if buffer.fill.kind in drawn}
 
 
 def _constants(
@@ -204,7 +218,7 @@ class _Argument:
 
     def value(
         self, rng: np.random.Generator, names: Mapping[str, Value]
-    ) -> Buffered | TensorMap | TextureObject | np.generic:
+    ) -> Buffered | TensorMap | TextureObject | Structure | np.generic:
         argument = self.argument
         if isinstance(argument, TensorMap):
             return self._tensor_map(argument)
@@ -222,7 +236,7 @@ class _Argument:
         if isinstance(spec, NullSpec):
             return self._null()
         if isinstance(spec, StructureSpec):
-            return self._scalar(structure_value(spec, rng, names))
+            return self._structure(structure_contents(spec, rng, names))
         if isinstance(spec, TensorMapSpec):
             contents = buffer_contents(spec.buffer, rng, names)
             buffer = Buffer(name=self.parameter.name, array=contents, output=True)
@@ -259,6 +273,16 @@ class _Argument:
         if self.parameter.is_pointer or self.parameter.size_bytes != POINTER_BYTES:
             raise InputError(f"{self.subject} is no texture or surface object and does not take {self._shown}")
         return given
+
+    def _structure(self, given: StructureContents) -> Structure | np.generic:
+        value = self._scalar(np.frombuffer(given.content, dtype=np.dtype((np.void, len(given.content))))[0])
+        if not given.pointed:
+            return value
+        pointers = tuple(
+            (offset, Buffer(name=f"{self.parameter.name}.{number}", array=array, output=True))
+            for offset, number, array in given.pointed
+        )
+        return Structure(content=given.content, pointers=pointers)
 
     def _null(self) -> np.generic:
         if self.parameter.is_pointer is False:
@@ -310,7 +334,7 @@ class _Argument:
         if bits not in ({8 * kind.dtype.itemsize for kind in floats} or {8, 16, 32, 64}):
             raise InputError(
                 f"{self.subject} is a structure of {parameter.size_bytes} bytes; give it as struct=@file.npy or by its fields, "
-                "as struct=i32=64,f32=0.5"
+                "as struct=i32=64,f32=0.5,*f32[64]"
             )
         if not parameter.cpp_type and parameter.ptx_type.startswith("b"):
             raise InputError(

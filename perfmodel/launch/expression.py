@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ Value = int | float | str
 """What a name may stand for and an expression may give; truth values are 1 and 0."""
 
 MAX_CHARACTERS = 1000
-_LARGEST = 2**63
+_LARGEST = 2**64
 _LARGEST_EXPONENT = 64
 _GRAMMAR = "+ - * / // % **, comparisons, and, or, not, if … else, min, max, abs, ceil_div, round_up"
 
@@ -154,7 +155,7 @@ def _walk(node: ast.expr, names: Mapping[str, Value]) -> Value:
     found = _node_value(node, names)
     if isinstance(found, bool):
         return int(found)
-    if isinstance(found, int | float) and not abs(found) < _LARGEST:
+    if isinstance(found, int | float) and not abs(found) < (_LARGEST if isinstance(found, int) else math.inf):
         raise _RefusedError(f"{ast.unparse(node)} is too large")
     return found
 

@@ -172,7 +172,15 @@ class TextureObject:
     texture: Texture
 
 
-Parameter = Buffer | TensorMap | TextureObject | np.generic
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """An argument that is a structure by value: its bytes, and by their offsets buffers whose addresses stand in it."""
+
+    content: bytes
+    pointers: tuple[tuple[int, Buffer], ...]
+
+
+Parameter = Buffer | TensorMap | TextureObject | Structure | np.generic
 """What a kernel is called with."""
 
 
@@ -217,8 +225,8 @@ class DeviceMemory:
 class KernelCall:
     """What one launch is called with: parameters in order and module-scope constant arrays.
 
-    Parameters are buffers, tensor maps, texture objects or NumPy scalars. With ``memory`` all are scalars, pointers among them as
-    addresses in it.
+    Parameters are buffers, tensor maps, texture objects, structures or NumPy scalars. With ``memory`` all are scalars, pointers
+    among them as addresses in it.
     """
 
     parameters: tuple[Parameter, ...]
@@ -227,6 +235,13 @@ class KernelCall:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Buffers among the parameters, those of tensor maps and texture objects with them."""
-        found = (p.buffer if isinstance(p, TensorMap | TextureObject) else p for p in self.parameters)
-        return tuple(buffer for buffer in found if isinstance(buffer, Buffer))
+        """Buffers among the parameters, those of tensor maps, texture objects and structures with them."""
+        return tuple(buffer for parameter in self.parameters for buffer in _buffers_of(parameter))
+
+
+def _buffers_of(parameter: Parameter) -> tuple[Buffer, ...]:
+    if isinstance(parameter, TensorMap | TextureObject):
+        return (parameter.buffer,)
+    if isinstance(parameter, Structure):
+        return tuple(buffer for _, buffer in parameter.pointers)
+    return (parameter,) if isinstance(parameter, Buffer) else ()

@@ -23,9 +23,9 @@ from ..core.results import Bar, Result
 from ..core.value_types import require_type
 from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
-from ..launch.arguments import Argument, drawn_element, host_argument, kernel_call
+from ..launch.arguments import Argument, Signature, drawn_elements, host_argument, kernel_call
 from ..launch.element_type import ElementType
-from ..launch.launch import Buffer, KernelCall, L2State, Launch
+from ..launch.launch import KernelCall, L2State, Launch
 from ..machine_code.instruction import MachineInstruction
 from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import Effort, Execution, executable, execute
@@ -315,7 +315,7 @@ def analyze(
         if brought.shared_bytes is not None or not error.fault.is_beyond_shared:
             raise
         raise SimulationError(f"{error}; --shared (shared_bytes in Python) gives dynamic shared memory") from None
-    drawn = _drawn(call, brought.arguments)
+    drawn = _drawn(signature, brought.arguments)
     prediction = prediction_of_launch(name, configuration, found.profile, scenario)
     return Analysis(
         prediction=replace(
@@ -417,12 +417,12 @@ def _accesses_shared(code: Code) -> bool:
     return isinstance(code, MachineCode) and any(i.class_name in _SHARED_CLASSES for i in code.instructions)
 
 
-def _drawn(call: KernelCall, arguments: Sequence[Argument]) -> Mapping[str, tuple[int, ElementType]]:
+def _drawn(signature: Signature, arguments: Sequence[Argument]) -> Mapping[str, tuple[int, ElementType]]:
     """Buffers with random contents: the position of each among the arguments, counted from one, and its type."""
     return {
-        parameter.name: (position, element)
-        for position, (parameter, argument) in enumerate(zip(call.parameters, arguments, strict=True), 1)
-        if isinstance(parameter, Buffer) and (element := drawn_element(argument)) is not None
+        name: (position, element)
+        for position, (parameter, argument) in enumerate(zip(signature.parameters, arguments, strict=True), 1)
+        for name, element in drawn_elements(parameter.name, argument).items()
     }
 
 

@@ -22,7 +22,7 @@ from ..compiler.resources import Resources
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.contents import Computed, Contents, Repeated
-from ..launch.launch import Buffer, KernelCall, Launch
+from ..launch.launch import Buffer, KernelCall, Launch, Structure, TensorMap, TextureObject
 from ..memory.cache_record import CacheRecord
 from .kernel_profile import KernelProfile
 from .warp_traces import WarpTraces
@@ -55,6 +55,15 @@ def _add(digest: Any, part: Any) -> None:
     elif isinstance(part, Buffer):
         digest.update(f"{part.name} {part.output}".encode())
         _add(digest, part.array)
+    elif isinstance(part, TensorMap | TextureObject):
+        digest.update(repr(part.tiling if isinstance(part, TensorMap) else part.texture).encode())
+        digest.update(repr(isinstance(part, TensorMap) and part.by_pointer).encode())
+        _add(digest, part.buffer)
+    elif isinstance(part, Structure):
+        digest.update(part.content)
+        for offset, buffer in part.pointers:
+            digest.update(repr(offset).encode())
+            _add(digest, buffer)
     elif isinstance(part, Contents):
         digest.update(f"{type(part).__name__} {part.dtype.str} {part.size}".encode())
         if isinstance(part, Repeated):

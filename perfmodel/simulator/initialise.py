@@ -13,7 +13,7 @@ from ..errors import SimulationError
 from ..ir.instruction import Space, Variable
 from ..ir.kernel import Kernel
 from ..ir.types import VALUE_TYPES, width_bytes
-from ..launch.launch import Buffer, Buffered, KernelCall, Parameter, TensorMap, TextureObject
+from ..launch.launch import Buffer, Buffered, KernelCall, Parameter, Structure, TensorMap, TextureObject
 from ..ptx.operands import literal
 from .global_memory import Bytes, GlobalMemory
 from .program import Layout, Program, lay_out
@@ -94,7 +94,7 @@ def parameter_bytes(kernel: Kernel, layout: Layout, values: list[Any]) -> Bytes:
 
 
 def parameter_value(memory: GlobalMemory, argument: Parameter) -> Any:
-    """What a parameter holds: a scalar, the address of a buffer that is placed in memory, a tensor map's bytes, a handle."""
+    """What a parameter holds: a scalar, the address of a buffer placed in memory, bytes of a map or structure, a handle."""
     if isinstance(argument, TextureObject):
         size_bytes = argument.texture.allocated_bytes
         address = memory.allocate(argument.buffer.name, size_bytes, argument.buffer.array)
@@ -105,6 +105,11 @@ def parameter_value(memory: GlobalMemory, argument: Parameter) -> Any:
         if argument.by_pointer:
             return np.uint64(memory.allocate(f"map of {argument.buffer.name}", len(data), data))
         return data
+    if isinstance(argument, Structure):
+        content = np.frombuffer(argument.content, np.uint8).copy()
+        for offset, buffer in argument.pointers:
+            content[offset : offset + 8] = np.frombuffer(parameter_value(memory, buffer).tobytes(), np.uint8)
+        return content
     if isinstance(argument, Buffer):
         return np.uint64(memory.allocate(argument.name, argument.array.nbytes, argument.array))
     return argument

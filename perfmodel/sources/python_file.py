@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import InputError
 from .includes import read_text
 from .inductor import inductor_kernel
+from .made_kernels import holder_of, made_kernels
 from .python_kernel import is_kernel
-from .user_module import UserModule, user_module
+from .user_module import user_module
 
 
 def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[object, str | None, str]:
     """The kernel object of a name in a Python file of the user's, which of its kernels is meant, and what users should know.
 
     An object that may hold several kernels (CuPy's RawModule, cuda.core's ObjectCode) is named with one of them, as in
-    ``module.scale``; of other objects the second is None. Raw kernels that a function of the file makes are found, too, if
-    their source is known without running it.
+    ``module.scale``, or by the kernel's name alone where one object has it; of other objects the second is None. Kernels that
+    functions of the file make are found, too, where the arguments of these functions do not decide what is compiled.
 
     Raises:
         InputError: the file is no Python, or has no such kernel; the message lists those it has, and what failed.
@@ -28,43 +30,50 @@ def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[obj
         return inductor_kernel(text, str(path), name), None, ""
     module = user_module(path, text, architecture)
     kernels = {key: value for key, value in module.names.items() if is_kernel(value) and not _for_devices(value)}
-    kernels |= {key: value for key, value in _made_in_functions(module) if key not in kernels}
-    if name is None and len(kernels) == 1:
-        return next(iter(kernels.values())), None, module.note
     holder, _, inner = (name or "").partition(".")
-    if holder not in kernels:
-        wanted = "kernel is missing" if name is None else f"{path.name} has no kernel {name!r}"
-        raise InputError(f"{wanted}; kernels of {path.name}: {', '.join(kernels) or 'none'}{module.reason}")
-    return kernels[holder], inner or None, module.note
+    if holder in kernels:
+        return kernels[holder], inner or None, module.note
+    made = made_kernels(module)
+    kernels |= {key: value for key, value in made.kernels.items() if key not in kernels}
+    launched = {key: value for key, value in kernels.items() if key not in _called_by_others(kernels)}
+    if name is None and len(launched) == 1:
+        return next(iter(launched.values())), None, module.note
+    if holder in kernels:
+        return kernels[holder], inner or None, module.note
+    found = holder_of(kernels, name) if name else None
+    if found is not None:
+        return found, name, module.note
+    wanted = "kernel is missing" if name is None else f"{path.name} has no kernel {name!r}"
+    reasons = "; ".join(filter(None, (made.reason, module.reason)))
+    reason = f" ({reasons})" if reasons else ""
+    raise InputError(f"{wanted}; kernels of {path.name}: {', '.join(launched) or 'none'}{reason}")
+
+
+def _called_by_others(kernels: Mapping[str, object]) -> set[str]:
+    """Names of Triton functions that others call, or that give back a value: they are no kernels."""
+    trees = {}
+    for name, value in kernels.items():
+        if hasattr(function := _innermost(value), "arg_names") and hasattr(function, "src"):
+            trees[name] = ast.parse(textwrap.dedent(function.src))
+    found = {
+        name
+        for name, tree in trees.items()
+        if any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
+    }
+    for name, tree in trees.items():
+        called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        found |= {other for other in trees if other in called and other != name}
+    return found
+
+
+def _innermost(value: object) -> object:
+    """What is under the decorators of a Triton kernel."""
+    while not hasattr(value, "arg_names") and hasattr(value, "fn"):
+        value = value.fn
+    return value
 
 
 def _for_devices(value: object) -> bool:
     """Whether only kernels can call a function: Numba's ``@cuda.jit(device=True)``."""
     options = getattr(value, "targetoptions", None)
     return isinstance(options, dict) and bool(options.get("device"))
-
-
-def _made_in_functions(module: UserModule) -> Iterator[tuple[str, object]]:
-    """Raw kernels that functions make, by the kernel's name, or by that of the variable where there may be several."""
-    functions = [node for node in module.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.If)]
-    for node in (node for function in functions for node in ast.walk(function)):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
-            continue
-        called = node.value.func
-        if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) not in _RAW:
-            continue
-        call = ast.copy_location(
-            ast.Call(called, node.value.args, [k for k in node.value.keywords if k.arg in _SOURCE]), called
-        )
-        try:
-            found = eval(compile(ast.Expression(call), str(module.path), "eval"), dict(module.names))
-        except Exception:  # whatever the user's expression raises: what it needs is known when the function runs
-            continue
-        if is_kernel(found):
-            yield getattr(found, "name", None) or ast.unparse(node.targets[0]), found
-
-
-_SOURCE = ("code", "path", "name", "options")
-"""Their arguments that say what is compiled."""
-_RAW = ("RawKernel", "RawModule")
-"""Classes whose objects hold the source of a kernel."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,8 @@ _TYPES = {
     "bf16": "__nv_bfloat16",
     "fp32": "float",
     "fp64": "double",
+    "fp8e4nv": "__nv_fp8_e4m3",
+    "fp8e5": "__nv_fp8_e5m2",
     "i1": "bool",
     "u1": "bool",
     "i8": "char",
@@ -38,8 +42,10 @@ _TYPES = {
     "i64": "long long",
     "u64": "unsigned long long",
 }
-"""C++ types by Triton's names; types of 8-bit floating-point numbers are bytes."""
+"""C++ types by Triton's names; others of 8-bit floating-point numbers are bytes."""
 _DTYPES = {
+    ElementType.F8E4M3: "float8_e4m3fn",
+    ElementType.F8E5M2: "float8_e5m2",
     ElementType.F16: "float16",
     ElementType.BF16: "bfloat16",
     ElementType.F32: "float32",
@@ -243,11 +249,29 @@ def _active(gpu: _AbsentGpu) -> Iterator[None]:
     before = vars(driver).get("_active", vars(driver).get("active"))
     driver.set_active(gpu)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _old_names():
             warnings.simplefilter("ignore")  # Triton's own, of coming changes
             yield
     finally:
         driver.set_active(before)
+
+
+@contextmanager
+def _old_names() -> Iterator[None]:
+    """Let scripts for Triton 2 find the functions of libdevice in ``tl.math`` and ``tl.libdevice``, where they were then."""
+    import triton.language as language
+    from triton.language.extra.cuda import libdevice
+
+    moved = {name: value for name, value in vars(libdevice).items() if not name.startswith("_")}
+    added = [(language, "libdevice", libdevice), *((language.math, name, value) for name, value in moved.items())]
+    added = [(module, name, value) for module, name, value in added if not hasattr(module, name)]
+    for module, name, value in added:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, _ in added:
+            delattr(module, name)
 
 
 def _compiled(function: Any, named: Mapping[str, Any], values: Mapping[str, Any], wish: KernelWish) -> Any:
@@ -266,7 +290,33 @@ def _compiled(function: Any, named: Mapping[str, Any], values: Mapping[str, Any]
     except (
         Exception
     ) as error:  # Triton's errors have no base class, and what a user's constexpr function raises may be any
-        raise CompileError(f"Triton does not compile {function.__name__}: {_one_line(str(error))}") from error
+        raise CompileError(f"Triton does not compile {function.__name__}: {_said(str(error), function)}") from error
+
+
+_OTHER_VERSION = re.compile(r"has no attribute|have been removed|no longer|unexpected keyword argument|is deprecated")
+"""What Triton says of something that another of its versions has."""
+_PLACE = re.compile(r"\bat (\d+):\d+:")
+
+
+def _said(text: str, function: Any) -> str:
+    """Triton's error in one line, with the line of the file, and what to do about one of another version."""
+    import triton
+
+    code = function.fn.__code__
+    start = code.co_firstlineno + _lines_before(function)
+    said = _PLACE.sub(lambda m: f"{Path(code.co_filename).name}:{start + int(m[1]) - 1}:", _one_line(text))
+    if not _OTHER_VERSION.search(text):
+        return said
+    return f"{said}; Triton {triton.__version__} is installed: install the version that the kernel was written for"
+
+
+def _lines_before(function: Any) -> int:
+    """Lines of decorators above a function's ``def``."""
+    try:
+        lines, _ = inspect.getsourcelines(function.fn)
+    except OSError:
+        return 0
+    return next((n for n, line in enumerate(lines) if re.match(r"\s*(?:async\s+)?def\b", line)), 0)
 
 
 def _one_line(text: str) -> str:
@@ -307,7 +357,7 @@ def _in_order(compiled: Any, wish: KernelWish) -> dict[str, Any]:
 def _cpp_type(kind: str) -> str:
     """The C++ type of a Triton type such as ``*fp32``.
 
-    >>> _cpp_type("*kfp32"), _cpp_type("i32"), _cpp_type("*fp8e4nv")
+    >>> _cpp_type("*kfp32"), _cpp_type("i32"), _cpp_type("*fp8e4b15")
     ('const float*', 'int', 'unsigned char*')
     """
     if not kind.startswith("*"):

@@ -215,10 +215,10 @@ class UserModule:
 
     @property
     def reason(self) -> str:
-        """Why a kernel may be missing, in brackets; empty where all of the file ran."""
+        """Why a kernel may be missing; empty where all of the file ran."""
         absent = [f"not installed: {', '.join(self.absent)}"] if self.absent else []
         failed = [f"line {line}: {text}" for line, text in self.failures[:1]]
-        return f" ({'; '.join([*absent, *failed])})" if absent or failed else ""
+        return "; ".join([*absent, *failed])
 
 
 def user_module(path: Path, text: str, architecture: str) -> UserModule:

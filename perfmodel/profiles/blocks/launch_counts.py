@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.counts import Counts
-from ...launch.launch import Buffer, KernelCall, Launch
+from ...launch.launch import KernelCall, Launch
 from ...memory.access_counts import AccessCounts, InstructionCount
 from ...simulator.execution import Code, decided_by_order, instructions_of_places, loads_decide
 from ...simulator.faults import Fault
@@ -213,7 +213,7 @@ class _LaunchCounter:
         """
         if not loads_decide(self._runs.kernel):
             return 1.0
-        bytes_of_buffers = sum(p.array.nbytes for p in self._runs.call.parameters if isinstance(p, Buffer))
+        bytes_of_buffers = sum(buffer.array.nbytes for buffer in self._runs.call.buffers)
         return _SHARE_OF_MEMORY * (self._runs.budget or Budget()).memory_bytes / max(bytes_of_buffers, 1)
 
 

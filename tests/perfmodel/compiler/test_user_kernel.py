@@ -373,6 +373,12 @@ def test_a_crash_of_the_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
         compiled("__global__ void crash() { }", "crash")
 
 
+def test_a_file_whose_kernels_stand_behind_a_macro_names_it() -> None:
+    source = "#ifdef USE_CUDA\n__global__ void k(float *x) { *x = 0; }\n#endif\nint main() { return 0; }\n"
+    with pytest.raises(InputError, match=r"no kernel 'k'.*and nothing sets: USE_CUDA \(--define sets one\)"):
+        compiled(source, "k")
+
+
 def test_a_template_of_host_code_that_does_not_compile_asks_for_its_arguments() -> None:
     kernel = "template <typename T> __global__ void k(T *x) { *x = 0; }\n"
     used = "void run(float *x) {\ncublasCreate(nullptr);\nif (x)\ncublasCreate(nullptr);\nk<<<1, 1>>>(x);\n}"

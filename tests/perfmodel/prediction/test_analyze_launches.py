@@ -445,6 +445,36 @@ def test_what_decides_only_how_a_division_is_worked_out_is_not_asked_for() -> No
     assert found.prediction.exact  # reciprocals and roots are corrected: no rounding of the hardware decides
 
 
+def test_a_structure_points_to_buffers() -> None:
+    source = """
+struct Where { const float *from; float *to; int n; const int *index; const float *none; };
+extern "C" __global__ void gather(Where w, float by) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < w.n && !w.none) w.to[i] = by * w.from[w.index[i]];
+}"""
+    fields = "struct=*f32[64]=arange,*f32[64]=0,i32=64,*i32[64]=0..63,null"
+    found = analyze(source, kernel="gather", grid=2, block=32, args=[fields, 2], gpu="h200")
+    assert set(found.outputs["w.2"]) <= set(2 * np.arange(64, dtype=np.float32))
+    assert found.outputs["w.2"].any()
+    assert found.prediction.counts.global_store_sectors == 64 * 4 / 32
+    assert "random values of w.4 (argument 1): give real ones, as i32[]=@w.4.npy" in " ".join(found.prediction.notes)
+    other = analyze(source, kernel="gather", grid=2, block=32, args=[fields.replace("arange", "1"), 2], gpu="h200")
+    assert set(other.outputs["w.2"]) == {2}
+    with pytest.raises(InputError, match=r"'\*f32=1' is no pointer to a buffer, as \*f32\[64\] is"):
+        analyze(source, kernel="gather", grid=2, block=32, args=["struct=*f32=1", 2], gpu="h200")
+
+
+def test_a_reference_is_a_pointer_and_numbers_go_to_the_ends_of_their_types() -> None:
+    source = """
+struct Key { unsigned long long word; };
+__global__ void k(const Key &key, unsigned long long *to, unsigned long long mask, double by) {
+    *to = (key.word & mask) + (by > 1e29);
+}"""
+    arguments: list[Argument] = ["u64[1]=12", "u64[1]=0", str(2**64 - 8), "1e30"]
+    found = analyze(source, kernel="k", grid=1, block=1, args=arguments, gpu="h200")
+    assert found.outputs["to"][0] == 9
+
+
 def test_fields_of_a_structure_lie_where_the_compiler_puts_them() -> None:
     source = """
 struct Mixed { char a; double b; short c[3]; float *none; };

@@ -366,7 +366,103 @@ def test_raw_kernels_that_functions_make_are_found(tmp_path: Path) -> None:
     )
     for name, value in (("one", 1), ("module.two", 2)):
         assert pm.analyze(file, kernel=name, args=["f32[1]"], grid=1, block=1, gpu="h200").outputs["x"][0] == value
-    assert refusal(file, block=1) == "kernel is missing; kernels of own.py: one, module"
+    assert refusal(file, block=1) == (
+        "kernel is missing; kernels of own.py: one, module (line 5: what is compiled is known only when its function runs "
+        "(NameError: name 'code_of' is not defined): write it to a .cu file)"
+    )
+
+
+MADE = '''
+import cupy
+from numba import cuda
+import triton
+import triton.language as tl
+from torch.utils.cpp_extension import load_inline
+from pycuda.compiler import SourceModule
+from cuda.core import Program
+
+def module(scaled=True, name="features"):
+    size = 4 if scaled else 5
+    data = cuda.to_device([1])  # fails without a GPU, and no kernel needs it
+    return cupy.RawModule(code=f"extern \\"C\\" __global__ void {name}(float *x) {{ x[0] = {size}; }}")
+
+TEXT = """template <typename T> __global__ void fill(T *x, int n) { x[threadIdx.x] = n; }"""
+extension = load_inline(name="own", cpp_sources="", cuda_sources=[TEXT.replace("fill", "inline_fill")], functions=["f"])
+
+def main():
+    program = Program(TEXT, code_type="c++")
+    launch(program.compile("cubin"))
+
+class Old:
+    def run(self):
+        return SourceModule("__global__ void old(float *x) { x[0] = 7; }").get_function("old")
+
+def make():
+    WIDE = 8
+
+    @cuda.jit
+    def nested(x):
+        x[cuda.threadIdx.x] = WIDE
+
+    return nested
+
+@triton.jit
+def part(x):
+    return 2 * x
+
+@triton.jit
+def stored(x, value):
+    tl.store(x + tl.arange(0, 4), value)
+
+@triton.jit
+def whole(x):
+    stored(x, part(tl.load(x + tl.arange(0, 4))))
+'''
+
+
+def test_kernels_that_functions_make_are_found_by_their_own_names(tmp_path: Path) -> None:
+    """Of the function only what its kernel needs is run; a text for a compiler counts as a file does."""
+    file = tmp_path / "own.py"
+    file.write_text(MADE)
+    for kernel, value, more in (
+        ("features", 4, []),
+        ("inline_fill<float>", 3, ["3"]),
+        ("fill<float>", 5, ["5"]),
+        ("old", 7, []),
+        ("nested", 8, []),
+    ):
+        found = pm.analyze(file, kernel=kernel, args=["f32[32]", *more], grid=1, block=1, gpu="h200")
+        assert found.outputs["x"][0] == value
+    assert refusal(file, kernel="none", block=1).startswith(
+        "own.py has no kernel 'none'; kernels of own.py: whole, module, extension, program, run, nested ("
+    )
+
+
+def test_a_kernel_under_a_decorator_of_the_users_own_and_with_names_of_triton_2(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(
+        "import triton\nimport triton.language as tl\n\n"
+        "class Tuned(triton.runtime.KernelInterface):\n"
+        "    def __init__(self, fn):\n        self.fn = fn\n\n"
+        "@Tuned\n@triton.jit\ndef root(x):\n    i = tl.arange(0, 32)\n"
+        "    tl.store(x + i, tl.math.pow(tl.load(x + i), 0.5))\n\n"
+        "@triton.jit\ndef newer(x):\n    tl.store(x, tl.something_of_another_version(1))\n"
+    )
+    found = pm.analyze(file, kernel="root", args=["f32[32]=9"], grid=1, gpu="h200")
+    assert np.allclose(found.outputs["x"], 3, rtol=1e-6)
+    with pytest.raises(CompileError, match=r"own\.py:16: .*Triton \S+ is installed: install the version that"):
+        pm.analyze(file, kernel="newer", args=["f32[32]"], grid=1, gpu="h200")
+
+
+def test_a_triton_kernel_takes_buffers_of_8_bit_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\ndef widen(x, y, m):\n    i = tl.arange(0, 32)\n"
+        "    tl.store(y + i, tl.where(tl.load(m + i), tl.load(x + i).to(tl.float32), 0.0))\n"
+    )
+    for kind in ("f8e4m3", "f8e5m2"):
+        found = pm.analyze(file, args=[f"{kind}[32]=-1.7", "f32[32]", "bool[32]=1"], grid=1, gpu="h200")
+        assert set(found.outputs["y"]) == {-1.75}  # the nearest with 3 and with 2 bits of mantissa
 
 
 @pytest.mark.parametrize(

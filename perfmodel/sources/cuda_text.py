@@ -1,0 +1,32 @@
+"""CUDA C++ in a Python file's text for cuda.core's ``Program``, PyCUDA's ``SourceModule`` or Torch's ``load_inline``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .kernel_source import KernelSource, SourceKind
+from .python_kernel import BroughtKernel, KernelWish
+
+
+@dataclass(frozen=True, slots=True)
+class CudaText:
+    """The text, compiled as a file would be."""
+
+    code: str
+
+
+def read(kernel_object: CudaText, wish: KernelWish) -> BroughtKernel:
+    """One kernel of the text; the only one needs no name."""
+    name = wish.kernel or ""
+    origin = f"kernel {name} of the text" if name else "the kernel of the text"
+    return BroughtKernel(
+        source=KernelSource(kind=SourceKind.CUDA_FILE, file_name="source.cu", text=kernel_object.code),
+        kernel=name,
+        name=name,
+        arguments=wish.arguments,
+        values=wish.values,
+        options=wish.options,
+        grid=wish.required_grid(origin),
+        block=wish.required_block(origin),
+        shared_bytes=wish.shared_bytes,
+    )
