@@ -184,11 +184,20 @@ def _first_success(
                 if isinstance(error, InputError) and not (isinstance(error, _NoKernelError) and not error.complete):
                     raise  # the file compiles, and the kernel's name or an option is wrong
                 ways = _other_ways(request, error) if failed is None else ways
-                own = error if whole is request and isinstance(error, (_LacksHeaderError, _NoKernelError)) else None
+                own = error if whole is request and _is_of_device_code(error, failed) else None
                 absent = _unused_template(request, failed) if isinstance(error, _NoKernelError) else None
                 failed = absent or own or failed or error
     assert failed is not None
     raise failed from None
+
+
+def _is_of_device_code(error: PerfmodelError, before: PerfmodelError | None) -> bool:
+    """Whether an error of a file without its host code says more than the one before."""
+    if isinstance(error, (_LacksHeaderError, _NoKernelError)):
+        return True
+    if not isinstance(error, _RefusedError) or not isinstance(before, _RefusedError):
+        return False
+    return len(errors_of(error.output)) < len(errors_of(before.output))
 
 
 def _other_ways(request: CompileRequest, error: PerfmodelError) -> list[tuple[CompileRequest, bool]]:
@@ -569,9 +578,18 @@ class _Run:
         folders = [Path(folder) for folder in self.request.include_directories]
         if self.overlay is not None:
             folders = [*map(self._overlaid, folders), *folders, self.folder / "missing"]
-            options += ["-Xcompiler", "-iquote", "-Xcompiler", str(self.source.parent), *_ALL_ERRORS]
+            options += ["-Xcompiler", "-iquote", "-Xcompiler", str(self._around()), *_ALL_ERRORS]
         options += [f"-I{folder}" for folder in folders]
         return options + [option for option in self.request.options if not option.startswith(ASSEMBLER_OPTIONS)]
+
+    def _around(self) -> Path:
+        """The folder of the source, under a name without blanks: nvcc hands options on without quotes."""
+        link = self.folder / "around"
+        if not re.search(r"[\s,]", str(self.source.parent)):
+            return self.source.parent
+        if not link.is_symlink():
+            link.symlink_to(self.source.parent, target_is_directory=True)
+        return link
 
     def _ended(self, command: list[str]) -> tuple[int, str]:
         """Exit status and messages; nvcc and all that it started are ended when time is up."""

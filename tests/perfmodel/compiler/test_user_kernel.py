@@ -373,6 +373,22 @@ def test_a_crash_of_the_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
         compiled("__global__ void crash() { }", "crash")
 
 
+def test_host_code_is_left_out_in_a_folder_with_a_blank_in_its_name(tmp_path: Path) -> None:
+    source = tmp_path / "day 1" / "k.cu"
+    source.parent.mkdir()
+    (source.parent / "own.h").write_text("#define N 3\n")
+    source.write_text(
+        '#include "own.h"\n__global__ void k(int *x) { *x = N; }\nvoid host();\nvoid run() { host<<<1, 1>>>(); }\n'
+    )
+    assert compiled(source, "k").kernel_name == "_Z1kPi"
+
+
+def test_of_errors_in_host_and_device_code_that_of_device_code_is_named() -> None:
+    source = "void run() { undeclared(1); }\n__global__ void k(int *x) { *x = 1 + nothing; }\n"
+    with pytest.raises(CompileError, match=r'^source\.cu:2: identifier "nothing" is undefined$'):
+        compiled(source, "k")
+
+
 def test_a_file_whose_kernels_stand_behind_a_macro_names_it() -> None:
     source = "#ifdef USE_CUDA\n__global__ void k(float *x) { *x = 0; }\n#endif\nint main() { return 0; }\n"
     with pytest.raises(InputError, match=r"no kernel 'k'.*and nothing sets: USE_CUDA \(--define sets one\)"):
