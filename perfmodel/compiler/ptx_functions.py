@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 _HEAD = re.compile(r"^(?:\.\w+[ \t]+)*\.(?P<kind>entry|func)\b[^{;]*(?P<end>[{;])", re.MULTILINE)
 _NAME = re.compile(r"\.(?:entry|func)\s*(?:\([^)]*\)\s*)?(?P<name>[\w$]+)")
+_WORD = re.compile(r"[\w$]+")
 _BRACE = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|[{}]', re.DOTALL)
 
 
@@ -57,10 +58,31 @@ def _behind_brace(ptx: str, position: int) -> int:
 
 
 def with_kernel_only(ptx: str, kernel_name: str) -> str:
-    """The text without kernels of other names, and without declarations of kernels."""
+    r"""The text without kernels of other names, declarations of kernels, and functions that neither the kernel nor data name.
+
+    >>> text = ".func f();\n.func g()\n{\ncall f;\n}\n.entry k()\n{\n}\n.entry l()\n{\ncall g;\n}\n"
+    >>> with_kernel_only(text, "k").split()
+    ['.entry', 'k()', '{', '}']
+    >>> with_kernel_only(text, "l") == text.replace(".entry k()\n{\n}\n", "")
+    True
+    """
+    functions = list(ptx_functions(ptx))
+    outside, position = [], 0
+    for function in functions:
+        outside.append(ptx[position : function.start])
+        position = function.stop
+    outside.append(ptx[position:])
+    own = [f for f in functions if f.is_kernel and not f.is_declaration and f.name == kernel_name]
+    others = [f for f in functions if not f.is_kernel]
+    named: set[str] = set()
+    pending = [*outside, *(ptx[f.start : f.stop] for f in own)]
+    while pending:
+        words = set(_WORD.findall(pending.pop()))
+        pending += [ptx[f.start : f.stop] for f in others if f.name in words and f.name not in named]
+        named |= words
     parts, position = [], 0
-    for function in ptx_functions(ptx):
-        if function.is_kernel and (function.is_declaration or function.name != kernel_name):
+    for function in functions:
+        if function not in own and (function.is_kernel or function.name not in named):
             parts.append(ptx[position : function.start])
             position = function.stop
     return "".join([*parts, ptx[position:]])

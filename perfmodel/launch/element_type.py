@@ -99,7 +99,8 @@ class ElementType(Enum):
         below, above = size - values[upper - 1], values[upper] - size
         nearest = np.where((below < above) | ((below == above) & (upper % 2 == 1)), upper - 1, upper)
         found = np.where(np.isnan(numbers), 0x7F, nearest) | (np.signbit(numbers).astype(np.int64) << 7)
-        return found.astype(np.uint8)
+        encoded: NDArray[np.uint8] = found.astype(np.uint8)
+        return encoded
 
     def scalar(self, value: float) -> np.generic:
         """A value as NumPy scalar of this type."""

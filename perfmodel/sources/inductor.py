@@ -77,9 +77,18 @@ def _import(
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> Any:
-    """``__import__`` with a stand-in for Torch."""
+    """``__import__`` with a stand-in for Torch, and for what another version of Triton had."""
     if name.partition(".")[0] != "torch":
-        return builtins.__import__(name, global_names, local_names, fromlist or (), level)
+        try:
+            found = builtins.__import__(name, global_names, local_names, fromlist or (), level)
+        except ModuleNotFoundError:
+            if not name.startswith("triton."):
+                raise
+            return _StandIn()
+        for wanted in fromlist or () if name.startswith("triton.") else ():
+            if not hasattr(found, wanted) and not hasattr(found, "__path__"):
+                found = _WithStandIns(found)
+        return found
     found: Any = _StandIn()
     for part in name.split(".")[1:] if fromlist else ():
         found = getattr(found, part)
@@ -100,12 +109,27 @@ class _StandIn:
         return _StandIn()
 
 
+class _WithStandIns(ModuleType):
+    """A module of Triton, with stand-ins for what it has no longer: descriptions of arguments, which are worked out anew."""
+
+    def __init__(self, module: ModuleType) -> None:
+        super().__init__(module.__name__)
+        vars(self).update({"_module": module})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(vars(self)["_module"], name, None) or _StandIn()
+
+
 class _Heuristics(_StandIn):
     """The decorators above ``@triton.jit``: ``pointwise``, ``reduction``, ``persistent_reduction``, ``template`` and others."""
 
     def __getattr__(self, name: str) -> Any:
         def decorator(**keywords: Any) -> Callable[[Any], InductorKernel]:
-            return lambda function: InductorKernel(fn=function, inductor_meta=keywords.get("inductor_meta") or {})
+            axes = len(keywords.get("size_hints") or ()) - ("reduction" in name)
+            meta = {"grid_type": f"Grid{axes}D"} | dict(keywords.get("inductor_meta") or {})
+            return lambda function: InductorKernel(fn=function, inductor_meta=meta)
 
         return decorator
 

@@ -143,11 +143,10 @@ def _value(node: ast.expr | ast.FunctionDef, around: tuple[ast.AST, ...], module
                 needed |= _loaded(statement)
         assert isinstance(function, _FUNCTIONS)
         chosen.append(function.args)
-    for statement in reversed(chosen):
-        error = _defaults(statement, names, module) if isinstance(statement, ast.arguments) else None
-        if not isinstance(statement, ast.arguments):
-            error = _run(statement, names, module)
-        if error is not None and not isinstance(statement, ast.arguments):
+    for step in reversed(chosen):
+        if isinstance(step, ast.arguments):
+            _defaults(step, names, module)
+        elif (error := _run(step, names, module)) is not None:
             return error
     if isinstance(node, ast.FunctionDef):
         return _run(node, names, module) or names.get(node.name)

@@ -104,10 +104,10 @@ class _AbsentModule(ModuleType):
 class _SurroundingPackage(_AbsentModule):
     """A package around the user's file: its modules, what its ``__init__`` defines if that is asked for, and stand-ins."""
 
-    def __init__(self, name: str, folder: Path, libraries: _AbsentLibraries) -> None:
+    def __init__(self, name: str, folder: Path, libraries: AbsentLibraries) -> None:
         super().__init__(name)
         vars(self).update({"__path__": [str(folder)], "__package__": name})
-        self._libraries: _AbsentLibraries | None = libraries
+        self._libraries: AbsentLibraries | None = libraries
 
     def __getattr__(self, name: str) -> Any:
         path = Path(self.__path__[0]) / "__init__.py"
@@ -129,7 +129,7 @@ class _SurroundingPackage(_AbsentModule):
 class _OwnModule(SourceFileLoader):
     """Runs a module of the project as the user's file is run: what needs a GPU is left out."""
 
-    def __init__(self, name: str, path: str, libraries: _AbsentLibraries) -> None:
+    def __init__(self, name: str, path: str, libraries: AbsentLibraries) -> None:
         super().__init__(name, path)
         self._libraries = libraries
 
@@ -143,7 +143,7 @@ class _OwnModule(SourceFileLoader):
 class _OwnModules:
     """Finds the modules of the project."""
 
-    libraries: _AbsentLibraries
+    libraries: AbsentLibraries
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """What the import system asks for a module before it looks elsewhere."""
@@ -156,7 +156,7 @@ class _OwnModules:
 
 
 @dataclass(slots=True)
-class _AbsentLibraries:
+class AbsentLibraries:
     """Finds the modules of libraries that turned out not to be installed, and folders of the project with those that are.
 
     ``own`` are packages and modules of the project.
@@ -237,7 +237,7 @@ def user_module(path: Path, text: str, architecture: str) -> UserModule:
     package = _package(path)
     module = ModuleType(path.stem)
     vars(module).update({"__file__": str(path), "__package__": ".".join(package)})
-    libraries = _AbsentLibraries((path.absolute().parent, *folders_above(path.absolute().parent)), own=package[:1])
+    libraries = AbsentLibraries((path.absolute().parent, *folders_above(path.absolute().parent)), own=package[:1])
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))
         stack.enter_context(warnings.catch_warnings())
@@ -250,9 +250,7 @@ def user_module(path: Path, text: str, architecture: str) -> UserModule:
     return UserModule(path, vars(module), tree, tuple(libraries.names), tuple(failures))
 
 
-def _run_file(
-    tree: ast.Module, path: Path, names: dict[str, Any], libraries: _AbsentLibraries
-) -> list[tuple[int, str]]:
+def _run_file(tree: ast.Module, path: Path, names: dict[str, Any], libraries: AbsentLibraries) -> list[tuple[int, str]]:
     """Run a file statement by statement; lines and errors of those that fail."""
     flags, future = 0, import_module("__future__")
     failures: list[tuple[int, str]] = []
@@ -266,7 +264,7 @@ def _run_file(
     return failures
 
 
-def _run(statement: Callable[[], None], libraries: _AbsentLibraries) -> BaseException | None:
+def _run(statement: Callable[[], None], libraries: AbsentLibraries) -> BaseException | None:
     """Run a statement, again for each library that it lacks; the error that it ends with."""
     while True:
         try:
@@ -291,7 +289,7 @@ def _package(path: Path) -> list[str]:
 
 
 @contextmanager
-def _importing(path: Path, package: Sequence[str], libraries: _AbsentLibraries) -> Iterator[None]:
+def _importing(path: Path, package: Sequence[str], libraries: AbsentLibraries) -> Iterator[None]:
     """Let a file import what lies beside it, its packages, and stand-ins; they are gone afterwards."""
     folder = path.absolute().parents[len(package)]
     before, paths = set(sys.modules), list(sys.path)

@@ -145,6 +145,35 @@ def test_a_reduction_that_inductor_wrote_computes_a_softmax() -> None:
     assert found.configuration.grid == (125, 1, 1)
 
 
+OLDER_INDUCTOR = """
+import triton
+import triton.language as tl
+from triton.compiler.compiler import AttrsDescriptor
+from torch._inductor.runtime import triton_helpers, triton_heuristics
+from torch._inductor.runtime.hints import DeviceProperties
+
+@triton_heuristics.pointwise(
+    size_hints=[4096], filename=__file__,
+    triton_meta={"configs": [AttrsDescriptor(divisible_by_16=(0, 1), equal_to_1=())], "device": DeviceProperties(cc=86)},
+    inductor_meta={"kernel_name": "triton_poi_fused_add_0"}, min_elem_per_thread=0,
+)
+@triton.jit
+def triton_(in_out_ptr0, xnumel, XBLOCK: tl.constexpr):
+    xindex = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    xmask = xindex < xnumel
+    tl.store(in_out_ptr0 + xindex, 1 + tl.load(in_out_ptr0 + xindex, xmask), xmask)
+"""
+
+
+def test_a_kernel_of_an_older_inductor_is_read_without_its_triton(tmp_path: Path) -> None:
+    """It imports what Triton has no longer, and states how many elements it has, not its grid: 4,000 in blocks of 512."""
+    file = tmp_path / "own.py"
+    file.write_text(OLDER_INDUCTOR)
+    found = pm.analyze(file, args=["f32[4000]=2", 4000], defines={"XBLOCK": 512}, gpu="h200")
+    assert set(found.outputs["in_out_ptr0"]) == {3}
+    assert found.configuration.grid == (8, 1, 1)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_a_numba_kernel_gets_arrays_with_their_strides(transpose: Any, transposed: bool) -> None:
     image = np.arange(64 * 32, dtype=np.float32).reshape(64, 32)
