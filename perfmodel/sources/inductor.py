@@ -78,6 +78,7 @@ def _import(
     level: int = 0,
 ) -> Any:
     """``__import__`` with a stand-in for Torch, and for what another version of Triton had."""
+    found: Any
     if name.partition(".")[0] != "torch":
         try:
             found = builtins.__import__(name, global_names, local_names, fromlist or (), level)
@@ -89,7 +90,7 @@ def _import(
             if not hasattr(found, wanted) and not hasattr(found, "__path__"):
                 found = _WithStandIns(found)
         return found
-    found: Any = _StandIn()
+    found = _StandIn()
     for part in name.split(".")[1:] if fromlist else ():
         found = getattr(found, part)
     return found
