@@ -20,8 +20,8 @@ _MEANS = {
 
 
 def fields_text(record: Any) -> str:
-    """A problem's sizes, or a configuration's fields, in one line."""
-    return ", ".join(f"{name}={value}" for name, value in plain(record).items())
+    """A problem's sizes, or a configuration's fields that have an effect, in one line."""
+    return ", ".join(f"{name}={value}" for name, value in plain(record).items() if value != "none")
 
 
 def scenario_pairs(scenario: Scenario) -> tuple[tuple[str, str], ...]:

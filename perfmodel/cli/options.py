@@ -222,7 +222,7 @@ def scenario_from(gpu: str, sm_clock_mhz: float | None, l2: str, calibration: Pa
 
 def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> Any:
     """The problem of a family by its options, that of a user's own file over its tuning space, or of a Kernel Tuner script."""
-    from ..families.registry import family, family_names
+    from ..families.registry import family
 
     if name.endswith(".py"):
         from ..families.user.family import script_problem
@@ -235,13 +235,20 @@ def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> A
         return problem_from(chosen.problem_type, chosen.default_problem(), arguments)
     from ..families.user.family import user_problem
 
-    if name in family_names():
-        raise InputError(f"--space {space} is that of a FILE.cu; the built-in {name} has a space of its own")
+    _require_own(name, space)
     if space is None:
         raise InputError(f"{name} needs --space SPACE.toml, the file of its tuning space")
     if arguments:
         raise InputError(f"unexpected argument {arguments[0]!r}: sizes of {name} stand in {space}")
     return user_problem(name, space)
+
+
+def _require_own(name: str, space: Path | None) -> None:
+    """That a space is not given for a built-in kernel."""
+    from ..families.registry import family_names
+
+    if space is not None and name in family_names():
+        raise InputError(f"--space {space} is that of a FILE.cu; the built-in {name} has a space of its own")
 
 
 def require_one(name: str) -> str:
@@ -259,6 +266,8 @@ def source_families(names: str, space: Path | None, arguments: Sequence[str] = (
     from ..families.user.family import source_family
 
     chosen = names.split(",")
+    if len(chosen) == 1:
+        _require_own(names, space)
     own = [name for name in chosen if name.endswith(".cu")]
     scripts = [name for name in chosen if name.endswith(".py")]
     if space is not None and len(own) != 1 and len(chosen) != 1:

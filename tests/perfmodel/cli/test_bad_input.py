@@ -52,6 +52,10 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("predict", "tiled_conv2d", "--gpu", "h200", "--set", "read_only=7"), "read_only"),
         (("predict", "direct_conv2d", "--gpu", "h200", "--set", "reuse=some"), "'some'"),
         (("rank", "conv1d", "--gpu", "h200", "--space", "s.toml"), "--space s.toml is that of a FILE.cu"),
+        (
+            ("validate", "conv1d", "--gpu", "h200", "--measurements", "m.csv", "--space", "s.toml"),
+            "--space s.toml is that of a FILE.cu",
+        ),
         (("rank", "conv1d", "--gpu", "h200", "--calibration", "none.toml"), "none.toml: cannot be read: No such file"),
         (("rank", "conv1d", "--gpu", "h200", "--sm-clock-mhz", "inf"), "--sm-clock-mhz"),
         (("analyze", "k.cu", "--gpu", "h200", "--include", "headers"), "--include"),
