@@ -112,7 +112,8 @@ def _usage_text(error: BaseException, arguments: Sequence[str]) -> str:
     """The parser's message in one line, with the text that was given where the parser does not repeat it."""
     message = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
     options: Sequence[str] = getattr(getattr(error, "param", None), "opts", ())
-    for option, given in itertools.pairwise(arguments):
+    joined = (word.split("=", 1) for word in arguments if word.startswith("--") and "=" in word)
+    for option, given in (*itertools.pairwise(arguments), *joined):
         if option in options and repr(given) not in message:
             return f"{message} (given: {given!r})"
     return message

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from perfmodel.cli.app import run
+from perfmodel.cli.app import build_app, run
 
 HEADER = (
     "gpu,width,height,filter_width,filter_height,block_size_x,block_size_y,tile_size_x,tile_size_y,"
@@ -241,3 +244,23 @@ def test_a_terminal_without_a_character_shows_another(monkeypatch: pytest.Monkey
     found = subprocess.run([sys.executable, "-m", "perfmodel", "gpus", "h200"], capture_output=True, check=False)
     assert found.returncode == 0
     assert found.stderr == b""
+
+
+def wrong_numbers() -> Iterator[tuple[str, str, str]]:
+    """For every option of every command that takes a number: no number, and one below the least, or none at all."""
+    program: Any = typer.main.get_command(build_app())
+    for name, command in program.commands.items():
+        for option in command.params:
+            kind = getattr(getattr(option, "type_descriptor", None), "annotation", None)
+            if kind in (int, float):
+                yield name, option.opts[0], "many"
+                yield name, option.opts[0], "nan" if option.min is None else str(option.min - 1)
+
+
+@pytest.mark.parametrize(("command", "option", "value"), list(wrong_numbers()))
+def test_a_wrong_number_names_its_option(
+    capsys: pytest.CaptureFixture[str], command: str, option: str, value: str
+) -> None:
+    line = refused(capsys, command, f"{option}={value}")
+    assert option in line
+    assert value in line
