@@ -74,14 +74,15 @@ __device__ __forceinline__ unsigned padded_row(const unsigned position)
 
 // A pixel of the patch that a thread copies.
 struct Pixel {
-    unsigned from; // elements from the input's start; NOWHERE outside of images, where zeros stay
+    unsigned from; // elements from the input's start, or NOWHERE
     unsigned to;   // elements from the start of a stage's patch
 
     __device__ __forceinline__ void find(const unsigned pixel, const unsigned first_position, const unsigned all_positions,
                                          const unsigned in_channels)
     {
 #if POINTWISE
-        from = min(first_position + pixel, all_positions - 1) * in_channels; // those beyond the last are not stored
+        // Positions beyond that repeat the last would all be read from one slice of L2, by all blocks at once.
+        from = first_position + pixel < all_positions ? (first_position + pixel) * in_channels : NOWHERE;
         to = pixel * SLAB_PITCH;
 #else
         const unsigned patch_row = pixel / WIDTH, column = pixel % WIDTH;
@@ -159,9 +160,10 @@ struct SlabCopies {
                 Pixel pixel = pixels[KEPT_PASSES == INPUT_PASSES ? pass : 0];
                 if (KEPT_PASSES < INPUT_PASSES)
                     pixel.find(row + pass * COPY_STEP, first_position, all_positions, in_channels);
-                if (POINTWISE ? (pass + 1) * COPY_STEP <= COPIED_PIXELS || row + pass * COPY_STEP < COPIED_PIXELS : pixel.from != NOWHERE)
-                    copy<INPUT_VECTOR, !CHANNEL_TAIL>(stage + ELEMENT_BYTES * (INPUT_START + pixel.to + channel),
-                                                      whole ? of_input + pixel.from : filter, whole);
+                const bool exists = pixel.from != NOWHERE; // outside of images zeros stay
+                if (POINTWISE ? (pass + 1) * COPY_STEP <= COPIED_PIXELS || row + pass * COPY_STEP < COPIED_PIXELS : exists)
+                    copy<INPUT_VECTOR, !CHANNEL_TAIL && !POINTWISE>(stage + ELEMENT_BYTES * (INPUT_START + pixel.to + channel),
+                                                                    whole && exists ? of_input + pixel.from : filter, whole && exists);
             }
         }
         of_filter += SLAB_CHANNELS;
