@@ -53,7 +53,10 @@ def test_results_of_random_problems_are_right(family: str, tmp_path: Path) -> No
     path = tmp_path / "records.jsonl"
     summary = run_missing(session.kernel_jobs(Purpose.CHECK, QUICK), run_kernel_job, kept_in(path), time_limit_s=300.0)
     assert summary.done == CHECKS_PER_FAMILY
-    assert [record.failure for record in read_records(path)] == [None] * CHECKS_PER_FAMILY
+    failures = [record.failure for record in read_records(path)]
+    # What the compiler gives a kernel may not fit: such a draw is prepared as rejected and never launched.
+    assert {one.kind for one in failures if one is not None} <= {FailureKind.REJECTED}
+    assert None in failures
 
 
 def tiled_session(folder: Path, side: int) -> Session:
@@ -133,7 +136,6 @@ def test_compute_micro_benchmarks_run_and_prove_themselves(tmp_path: Path) -> No
     assert [record.failure for record in read_records(path)] == [None] * len(jobs)
 
 
-@pytest.mark.filterwarnings("default")  # what libraries warn of is theirs
 @pytest.mark.parametrize("family", sorted(BASELINES))
 def test_libraries_are_checked_and_timed(family: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -141,8 +143,8 @@ def test_libraries_are_checked_and_timed(family: str, tmp_path: Path) -> None:
     session = prepared(tmp_path, [random_check(family, scenario, np.random.default_rng(1))])
     kernel = next(kernel for kernel in session.kernels if kernel.name == family)
     problem = record_of_fields(family_of_name(family).problem_type, kernel.problem)
-    for baseline in baselines_of(family, problem):
-        job = BaselineJob(
+    jobs = [
+        BaselineJob(
             family=family,
             problem=dict(kernel.problem),
             problem_name="",
@@ -153,7 +155,11 @@ def test_libraries_are_checked_and_timed(family: str, tmp_path: Path) -> None:
             seed=0,
             sampling=QUICK,
         )
-        record = run_baseline_job(job).result
+        for baseline in baselines_of(family, problem)
+    ]
+    path = tmp_path / "records.jsonl"  # in processes of their own, as ever: libraries warn, and load another NVRTC
+    assert run_missing(jobs, run_baseline_job, kept_in(path), time_limit_s=300.0).done == len(jobs)
+    for record in read_records(path):
         unavailable = record.failure is not None and record.failure.kind is FailureKind.UNAVAILABLE
         assert unavailable or (record.failure is None and len(record.timings) == 2), record
 
