@@ -574,7 +574,8 @@ class _Run:
                 f"-Xcompiler=-U__CUDA_ARCH__,-D__CUDA_ARCH__={10 * int(self.assembled_for.removeprefix('sm_'))}"
             ]
         options += [*(["-rdc=true"] if self.relocatable else []), *self.further]
-        options += [f"-D{name}={value}" for name, value in self.request.defines]
+        # a comma would end the value
+        options += ["-D{}={}".format(name, str(value).replace(",", "\\,")) for name, value in self.request.defines]
         folders = [Path(folder) for folder in self.request.include_directories]
         if self.overlay is not None:
             folders = [*map(self._overlaid, folders), *folders, self.folder / "missing"]

@@ -477,3 +477,13 @@ def test_a_header_named_like_one_of_the_system_hides_none_where_host_code_is_lef
         '#include <ctime>\n#include "time.h"\n__global__ void k(float *x) { *x *= SCALE; }\nvoid run() { none(time(0)); }\n'
     )
     assert compiled(source, "k").note.startswith("host code that does not compile is left out")
+
+
+def test_macros_may_hold_commas() -> None:
+    source = """
+        #define STEP(place, value) x[place] = value;
+        extern "C" __global__ void k(int *x) { PLAN }
+    """
+    steps = {"PLAN": "STEP(1,7) STEP(2,3)"}
+    found = analyze(source, grid=1, block=32, args=["i32[4]"], gpu="h200", defines=steps)
+    assert found.prediction.counts.global_store_requests == 2
