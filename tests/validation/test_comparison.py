@@ -194,22 +194,26 @@ def test_the_page_says_what_the_records_say() -> None:
         assert markdown(comparison_rows(of_state)) in page
 
 
-NEWEST = {
-    "tiled_conv2d": ("h200-libraries",),
-    "conv1d": ("h200-conv1d",),
-    "ssim": ("h200-convolutions",),
-    "direct_conv2d": ("h200-convolutions", "h200-tensor-convolutions"),
-    "pointwise_conv2d": ("h200-pointwise", "h200-tensor-convolutions"),
-}
-"""The campaigns that measured the family's designs of today; the first ones libraries and designs that were left alone, too."""
+FAMILIES = RECORDS.with_name("h200-families.jsonl.gz")
+"""The campaign that measured all families' designs of today."""
 
 
-@pytest.mark.parametrize("family", NEWEST)
-def test_the_readme_says_what_the_newest_records_say(family: str) -> None:
-    files = (RECORDS.with_name(f"{name}.jsonl.gz") for name in NEWEST[family])
-    found = comparisons(record for path in files for record in read_records(path))
+def test_the_page_of_all_families_says_what_its_records_say() -> None:
+    page = (ROOT / "docs" / "notes" / "2026-11-families.md").read_text()
+    of_half = (RECORDS.with_name("h200-half.jsonl.gz"), 12, (L2State.COLD,))
+    for path, problems, states in ((FAMILIES, 97, tuple(L2State)), of_half):
+        found = comparisons(read_records(path))
+        for l2 in states:
+            of_state = [one for one in found if one.l2 is l2]
+            assert len(of_state) == problems
+            assert markdown(summary_rows(of_state)) in page
+        assert markdown(comparison_rows([one for one in found if one.l2 is L2State.COLD])) in page
+
+
+def test_the_readme_says_what_the_newest_records_say() -> None:
+    found = comparisons(read_records(FAMILIES))
     columns, rows = summary_rows([one for one in found if one.l2 is L2State.COLD])
-    (first,) = [row[columns.index("library / first")] for row in rows if row[0] == family]
+    firsts = {row[0]: row[columns.index("library / first")] for row in rows}
     (line,) = re.findall(r"\[Kernels beside libraries\].*", (ROOT / "README.md").read_text())
-    said = re.findall(r"(\d+\.\d+)(?: times as long)? for \[?`(\w+)`", line)
-    assert {name: value for value, name in said}[family] == first
+    said = re.findall(r"(\d+\.\d+)(?: times as long)? for `(\w+)`", line)
+    assert {name: value for value, name in said} == firsts
