@@ -58,7 +58,7 @@ class MachineInstruction:
             raise self.error(str(error)) from None
         merged: list[Operand] = []
         for operand in parsed:
-            packed = self.name in ("HFMA2", "HADD2", "HMUL2", "HSETP2", "HSET2", "HMNMX2", "HFMA2_32I")
+            packed = self.name in ("HFMA2", "HADD2", "HMUL2", "HSETP2", "HSET2", "HMNMX2", "VHMNMX", "HFMA2_32I")
             if packed and isinstance(operand, Immediate) and merged and isinstance(merged[-1], Immediate):
                 continue
             merged.append(operand)

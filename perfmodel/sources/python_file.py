@@ -12,7 +12,7 @@ from .includes import read_text
 from .inductor import inductor_kernel
 from .made_kernels import holder_of, made_kernels
 from .python_kernel import is_kernel
-from .user_module import user_module
+from .user_module import UserModule, user_module
 
 
 def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[object, str | None, str]:
@@ -30,6 +30,9 @@ def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[obj
         return inductor_kernel(text, str(path), name), None, ""
     module = user_module(path, text, architecture)
     kernels = {key: value for key, value in module.names.items() if is_kernel(value) and not _for_devices(value)}
+    kernels |= _of_classes(module)
+    if name in kernels:
+        return kernels[name], None, module.note
     holder, _, inner = (name or "").partition(".")
     if holder in kernels:
         return kernels[holder], inner or None, module.note
@@ -47,6 +50,14 @@ def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[obj
     reasons = "; ".join(filter(None, (made.reason, module.reason)))
     reason = f" ({reasons})" if reasons else ""
     raise InputError(f"{wanted}; kernels of {path.name}: {', '.join(launched) or 'none'}{reason}")
+
+
+def _of_classes(module: UserModule) -> dict[str, object]:
+    """Kernels that are attributes of a file's own classes, by the names of both."""
+    own = {node.name for node in module.tree.body if isinstance(node, ast.ClassDef)}
+    classes = [(name, value) for name, value in module.names.items() if name in own and isinstance(value, type)]
+    found = {f"{name}.{key}": getattr(one, key, None) for name, one in classes for key in vars(one)}
+    return {name: value for name, value in found.items() if is_kernel(value)}
 
 
 def _called_by_others(kernels: Mapping[str, object]) -> set[str]:

@@ -95,7 +95,16 @@ def emit_fmnmx(e: Emitter, i: MachineInstruction) -> None:
         other = _flushed(i, e.read(i, operand, "f32"))
         joined = f"minimum_or_maximum({text},{other},{smaller})"
         text = f"propagate_nan({joined},{text},{other})" if i.has("NAN") else joined
+    if i.has("XORSIGN"):  # of magnitudes; the sign is that of a product
+        signs = "^".join(f"{e.read(i, _without_sign_changes(value), 'f32')}.view(uint32)" for value in values)
+        text = f"({text}.view(uint32)^(({signs})&{e.constant(1 << 31)})).view(float32)"
     e.write(i, i.operand(0), text, "f32")
+
+
+def _without_sign_changes(operand: Operand) -> Operand:
+    if not isinstance(operand, Register):
+        return operand
+    return Register(file=operand.file, index=operand.index)
 
 
 def emit_fsetp(e: Emitter, i: MachineInstruction) -> None:
@@ -263,14 +272,18 @@ def _is_predicate(operand: Operand) -> bool:
 
 
 def emit_half_minmax(e: Emitter, i: MachineInstruction) -> None:
-    """``HMNMX2``: minimum where the predicate holds, else maximum."""
-    a, b = (_half(e, i, o) for o in i.operands[1:3])
-    smaller = e.predicate(i, i.operand(3))
-    low = f"narrow(fmin,{_half_kind(i)!r},True,False,False,{a},{b})"
-    high = f"narrow(fmax,{_half_kind(i)!r},True,False,False,{a},{b})"
-    text = f"chosen({smaller},{low},{high})"
-    if i.has("NAN"):
-        text = f"packed_nan({text},{a},{b},{_half_kind(i)!r})"
+    """``HMNMX2`` of two and ``VHMNMX`` of three values: minimum where the predicate holds, else maximum."""
+    *values, choice = i.operands[1:]
+    if len(values) != (3 if i.name == "VHMNMX" else 2):
+        raise i.error("the number of its operands is not that of the opcode")
+    smaller, kind = e.predicate(i, choice), _half_kind(i)
+    text = _half(e, i, values[0])
+    for value in values[1:]:
+        a, b = e.temporary(text), _half(e, i, value)
+        low, high = (f"narrow({function},{kind!r},True,False,False,{a},{b})" for function in ("fmin", "fmax"))
+        text = f"chosen({smaller},{low},{high})"
+        if i.has("NAN"):
+            text = f"packed_nan({text},{a},{b},{kind!r})"
     e.write(i, i.operand(0), text)
 
 
@@ -486,6 +499,7 @@ EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     "HMUL2": emit_half,
     "HFMA2": emit_half,
     "HMNMX2": emit_half_minmax,
+    "VHMNMX": emit_half_minmax,
     "HSETP2": emit_hsetp2,
     "HSET2": emit_hset2,
     "F2F": emit_f2f,

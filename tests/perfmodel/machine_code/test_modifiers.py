@@ -45,7 +45,6 @@ def test_known_ones_pass(text: str) -> None:
     ("text", "modifier"),
     [
         ("FFMA.FMZ R0,R1,R2,R3", "FMZ"),  # zero times anything is zero
-        ("FMNMX.XORSIGN R0,R1,R2,PT", "XORSIGN"),
         ("P2R.B1 R0,PR,R0,0x7f", "B1"),
         ("LDC.IL R0,c[0x0][R4]", "IL"),
         ("ATOMG.E.ADD.SAFEADD PT,R0,[R2.64],R4", "SAFEADD"),

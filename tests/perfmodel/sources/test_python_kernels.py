@@ -475,12 +475,44 @@ def test_a_kernel_under_a_decorator_of_the_users_own_and_with_names_of_triton_2(
         "    def __init__(self, fn):\n        self.fn = fn\n\n"
         "@Tuned\n@triton.jit\ndef root(x):\n    i = tl.arange(0, 32)\n"
         "    tl.store(x + i, tl.math.pow(tl.load(x + i), 0.5))\n\n"
+        "class Ops:\n    @staticmethod\n    @triton.jit\n    def halve(x):\n        tl.store(x, 0.5 * tl.load(x))\n\n"
         "@triton.jit\ndef newer(x):\n    tl.store(x, tl.something_of_another_version(1))\n"
     )
     found = pm.analyze(file, kernel="root", args=["f32[32]=9"], grid=1, gpu="h200")
     assert np.allclose(found.outputs["x"], 3, rtol=1e-6)
-    with pytest.raises(CompileError, match=r"own\.py:16: .*Triton \S+ is installed: install the version that"):
+    assert pm.analyze(file, kernel="Ops.halve", args=["f32[1]=9"], grid=1, gpu="h200").outputs["x"][0] == 4.5
+    with pytest.raises(CompileError, match=r"own\.py:22: .*Triton \S+ is installed: install the version that"):
         pm.analyze(file, kernel="newer", args=["f32[32]"], grid=1, gpu="h200")
+
+
+QUANTISED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def quantised(x, y, scale, most):
+    i = tl.arange(0, 128)
+    row = tl.load(x + 192 * tl.program_id(0) + i)
+    rest = tl.load(x + 192 * tl.program_id(0) + 128 + tl.arange(0, 64))
+    largest = tl.maximum(tl.maximum(tl.max(tl.abs(row), axis=0), tl.max(tl.abs(rest), axis=0)), 1e-12)
+    tl.store(scale + tl.program_id(0), largest)
+    tl.store(y + 128 * tl.program_id(0) + i, tl.clamp(8 * row.to(tl.float32) / largest, min=-7.5, max=7.5))
+"""
+"""Largest of bfloat16 (``VHMNMX``) and numbers between bounds (``FMNMX.XORSIGN``), as kernels that quantise have them."""
+
+
+def test_bounds_and_largest_numbers_of_a_quantisation(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(QUANTISED)
+    bits = np.random.default_rng(0).standard_normal((16, 192)).astype(np.float32).view(np.uint32) >> 16
+    np.save(tmp_path / "x.npy", bits.astype(np.uint16))
+    arguments = [f"bf16[]=@{tmp_path / 'x.npy'}", "f32[2048]", "bf16[16]", 1]
+    found = pm.analyze(file, args=arguments, grid=16, gpu="h200", defines={"num_warps": 1})
+    x = (bits << 16).view(np.float32)
+    largest = np.abs(x).max(axis=1)
+    assert np.array_equal((found.outputs["scale"].astype(np.uint32) << 16).view(np.float32), largest)
+    exact = np.clip(8 * x[:, :128] / largest[:, None], -7.5, 7.5)
+    assert np.allclose(found.outputs["y"].reshape(16, 128), exact, rtol=1e-6)
 
 
 def test_a_triton_kernel_takes_buffers_of_8_bit_numbers(tmp_path: Path) -> None:
