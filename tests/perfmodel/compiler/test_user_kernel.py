@@ -389,6 +389,16 @@ def test_of_errors_in_host_and_device_code_that_of_device_code_is_named() -> Non
         compiled(source, "k")
 
 
+def test_operators_that_cub_had_until_cuda_12_are_there() -> None:
+    source = """#include <cub/cub.cuh>
+__global__ void k(float *x) {
+    __shared__ cub::BlockReduce<float, 32>::TempStorage storage;
+    const float most = cub::BlockReduce<float, 32>(storage).Reduce(x[threadIdx.x], cub::Max());
+    if (threadIdx.x == 0) *x = most + cub::Sum()(1.0f, 2.0f);
+}"""
+    assert compiled(source, "k").kernel_name == "_Z1kPf"
+
+
 def test_a_file_whose_kernels_stand_behind_a_macro_names_it() -> None:
     source = "#ifdef USE_CUDA\n__global__ void k(float *x) { *x = 0; }\n#endif\nint main() { return 0; }\n"
     with pytest.raises(InputError, match=r"no kernel 'k'.*and nothing sets: USE_CUDA \(--define sets one\)"):
