@@ -15,8 +15,9 @@
 //            positions, lie in registers and whose columns, the filters of a warp, tensor cores read from shared memory.
 // Stage:     the taps of the filters, then the pixels of the patch, whose channels are SLAB_PITCH elements apart, so that eight
 //            neighbours, 16 bytes each, are on all banks. For warpgroups filters come tap by tap, FILTER_PITCH elements apart, and their
-//            chunks of 16 bytes are exchanged as wgmma knows it (swizzle). Of the channels COPIED_CHANNELS are copied. The patch is PATCH_ROWS whole rows of the images, one below the other with
-//            their padding, which is zero for good; of a product of matrices it is the tile's positions.
+//            chunks of 16 bytes are exchanged as wgmma knows it (swizzle). Of the channels COPIED_CHANNELS are copied. The patch is
+//            PATCH_ROWS whole rows of the images, one below the other with their padding, which is zero for good; of a product of
+//            matrices it is the tile's positions.
 // End:       outputs pass through shared memory, so that whole lines are stored; sums that slices or the blocks of a cluster share do so
 //            as they are (matrix_product.cuh).
 // Constants: fields of problem and configuration in capitals; what else is derived has its one home in the family.

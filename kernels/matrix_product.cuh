@@ -194,13 +194,15 @@ template <int WORDS> __device__ __forceinline__ void read_of(const unsigned rank
 #if CHANNELS_LAST
 #define TILE_COLUMNS FILTER_TILE
 #else
+#define CHANNELS_LAST 0
 #define TILE_COLUMNS POSITION_TILE
 #endif
 #define SLICE_SUMS (TILE_OUTPUTS / TILE_COLUMNS * SUMS_PITCH)
 
 #if !CHANNELS_LAST || SHARED_SUMS
 // Adds the sums that the slices of all blocks of a cluster have written to shared memory, the tile of each slice one behind the
-// other as [filter][position], or [position][filter] where channels lie closest (CHANNELS_LAST), in a fixed order, and stores them; each block of a cluster its part of the tile.
+// other as [filter][position], or [position][filter] where channels lie closest (CHANNELS_LAST), in a fixed order, and stores them;
+// each block of a cluster its part of the tile.
 __device__ __forceinline__ void store_sums(Element *output, const float *sums, const unsigned first_filter,
                                            const unsigned first_position, const unsigned all_positions,
                                            const unsigned out_channels, const unsigned positions)
@@ -218,15 +220,8 @@ __device__ __forceinline__ void store_sums(Element *output, const float *sums, c
         const unsigned row = vector * STORE_VECTOR / TILE_COLUMNS;
         const unsigned column = vector * STORE_VECTOR % TILE_COLUMNS;
         const unsigned index = row * SUMS_PITCH + column;
-#if CHANNELS_LAST
-        const unsigned filter_index = first_filter + column;
-        const unsigned position = first_position + row;
-        Element *const to = output + position * out_channels + filter_index;
-#else
-        const unsigned filter_index = first_filter + row;
-        const unsigned position = first_position + column;
-        Element *const to = output + FIRST_OF(position, out_channels) + filter_index * positions;
-#endif
+        const unsigned filter_index = first_filter + (CHANNELS_LAST ? column : row);
+        const unsigned position = first_position + (CHANNELS_LAST ? row : column);
         if (filter_index < out_channels && position < all_positions) {
             alignas(16) float total[STORE_VECTOR] = {};
 #pragma unroll
@@ -241,7 +236,11 @@ __device__ __forceinline__ void store_sums(Element *output, const float *sums, c
                 for (int word = 0; word < STORE_VECTOR; word++)
                     total[word] += term[word];
             }
-            store<STORE_VECTOR>(to, total);
+#if CHANNELS_LAST
+            store<STORE_VECTOR>(output + position * out_channels + filter_index, total);
+#else
+            store<STORE_VECTOR>(output + FIRST_OF(position, out_channels) + filter_index * positions, total);
+#endif
         }
     }
 #if CHANNEL_SPLIT > 1
