@@ -32,7 +32,7 @@ _BARRIER, _STORE, _LOAD = range(1, 4)
 def reductions(subject: Subject) -> Iterator[Candidate]:
     """A candidate in which the other warps are done when one begins such steps, and this one keeps its sums in registers."""
     traces: WarpTraces | None = subject.profile.traces
-    if traces is None or traces.patterns is None or not subject.code:
+    if traces is None or traces.patterns is None or not subject.code or traces.warps_per_block < 2:
         return
     runs = _runs(traces.patterns.lone_steps)
     if not runs:
@@ -67,7 +67,7 @@ def reductions(subject: Subject) -> Iterator[Candidate]:
         kind=AdviceKind.REDUCTIONS,
         places=places_of(subject, waits),
         finding=f"all warps of a block wait at a barrier after each of {max(map(len, runs))} steps that one warp does alone",
-        change="shuffles within that warp for these steps (__shfl_down_sync)",
+        change="shuffles within that warp for these steps (__shfl_down_sync; __shfl_up_sync in a scan)",
         profile=replace(profile, traces=changed),
     )
 
