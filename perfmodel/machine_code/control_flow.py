@@ -109,11 +109,11 @@ def without_long_ways(code: MachineCode) -> MachineCode:
         last = block.first + len(block.instructions) - 1
         if not block.conditional:
             continue
-        if _calls_long_way(block):
+        if calls_long_way(block):
             changed[last] = replace(code.instructions[last], guard=_never())
         elif block.transfer is Transfer.BRANCH:
             behind, target = (
-                index < len(code.blocks) and _calls_long_way(code.blocks[index]) for index in block.successors
+                index < len(code.blocks) and calls_long_way(code.blocks[index]) for index in block.successors
             )
             if behind != target:
                 changed[last] = replace(code.instructions[last], guard=None if behind else _never())
@@ -122,7 +122,8 @@ def without_long_ways(code: MachineCode) -> MachineCode:
     return replace(code, instructions=tuple(changed.get(k, one) for k, one in enumerate(code.instructions)))
 
 
-def _calls_long_way(block: CodeBlock) -> bool:
+def calls_long_way(block: CodeBlock) -> bool:
+    """Whether a block ends by calling the compiler's function for what a quotient, a reciprocal or a root needs rarely."""
     return block.transfer is Transfer.CALL and _LONG_WAY.search(block.instructions[-1].operand_text) is not None
 
 

@@ -21,7 +21,7 @@ from .sass.simulation import undetermined_instructions as undetermined_in_machin
 from .simulation import Simulation, simulate
 from .simulation import kept_in_trace as kept_by_ptx
 from .simulation import steering_instructions as steering_in_ptx
-from .undetermined import Cause, Undetermined
+from .undetermined import Cause, OpenInstruction
 
 Code = Kernel | MachineCode
 """A kernel that can be executed."""
@@ -57,17 +57,17 @@ def loads_decide(code: Code) -> bool:
     return Space.GLOBAL in kept
 
 
-def undetermined_instructions(code: Code) -> tuple[tuple[int, Undetermined], ...]:
+def undetermined_instructions(code: Code) -> tuple[OpenInstruction, ...]:
     """Instructions by which the counts of an execution that comes to them are open; of PTX they are not known.
 
-    Each comes with its place (`instructions_of_places`).
+    Places are those of `instructions_of_places`.
     """
     return undetermined_in_machine_code(code) if isinstance(code, MachineCode) else ()
 
 
 def decided_by_order(code: Code) -> bool:
     """Whether it matters for what is executed in which order threads come to memory; of PTX that is not known."""
-    return any(one.cause is Cause.ORDER for _, one in undetermined_instructions(code))
+    return any(one.reason.cause is Cause.ORDER for one in undetermined_instructions(code))
 
 
 def shared_decides(code: Code) -> bool:

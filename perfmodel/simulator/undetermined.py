@@ -47,6 +47,19 @@ class Undetermined:
         return f"{self.cause.value}: {self.where}"
 
 
+@dataclass(frozen=True, slots=True)
+class OpenInstruction:
+    """An instruction whose result the program and its data do not fix, where that decides something.
+
+    ``place`` is where it is in the code, among the places whose visits a simulation counts. ``only_with`` are places of which a
+    launch must come to one as well, for the result to decide anything; without any it always does.
+    """
+
+    place: int
+    reason: Undetermined
+    only_with: frozenset[int] = frozenset()
+
+
 def undetermined_at(cause: Cause, instruction: ExecutedInstruction) -> Undetermined:
     """A cause at an instruction."""
     source = instruction.source

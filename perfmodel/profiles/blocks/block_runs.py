@@ -106,8 +106,11 @@ class BlockRuns:
 
     def undetermined(self, visits: NDArray[np.float64]) -> tuple[Undetermined, ...]:
         """Why counts need not be the hardware's, where the launch visits each place of the code so often."""
-        static = {one.cause: one for place, one in reversed(undetermined_instructions(self.kernel)) if visits[place]}
-        return tuple((static | self._undetermined).values())
+        found: dict[Cause, Undetermined] = {}
+        for one in undetermined_instructions(self.kernel):
+            if visits[one.place] and (not one.only_with or visits[list(one.only_with)].any()):
+                found.setdefault(one.reason.cause, one.reason)
+        return tuple((found | self._undetermined).values())
 
     @property
     def faults(self) -> tuple[Fault, ...]:

@@ -17,9 +17,9 @@ from ..translate.emitter import Pool
 from ..translate.slices import EVERY_SPACE, WITHIN_BLOCK
 from ..translate.translation import engine_names
 from ..translate.unit_functions import UnitFunctions
-from ..undetermined import Undetermined
+from ..undetermined import OpenInstruction
 from . import bulk_copy, functions, matrices, mbarrier, outside, warp, warpgroup
-from .emitter import Emitter
+from .emitter import Effects, Emitter
 from .environment import make_environment
 from .program import MachineProgram, emit_instruction
 from .schedule import MachineScheduler
@@ -48,7 +48,7 @@ class MachineTranslation(UnitFunctions):
         outside = {address: name for name, address in kernel.cubin.external_functions.items()}
         super().__init__(_program(kernel, trace, through), Pool(trace), {**_names(), "FUNCTIONS": outside})
         self.pool.kept = self.program.kept
-        self.undetermined: tuple[tuple[int, Undetermined], ...] | None = None
+        self.undetermined: tuple[OpenInstruction, ...] | None = None
         """What is found when it is first asked for."""
         self._check_all()
 
@@ -97,6 +97,15 @@ def _program(kernel: MachineCode, trace: bool, through: frozenset[Space]) -> Mac
     return known[trace, through]
 
 
+def _short_program(kernel: MachineCode, through: frozenset[Space]) -> MachineProgram:
+    """The program of a trace without long ways of quotients and roots."""
+    short, whole = without_long_ways(kernel), _program(kernel, True, through)
+    if short is kernel:
+        return whole
+    pairs = zip(whole.effects, kernel.instructions, short.instructions, strict=True)
+    return MachineProgram(short, True, through, [effect if one is other else Effects() for effect, one, other in pairs])
+
+
 def _translation(kernel: MachineCode, trace: bool, through: frozenset[Space] = EVERY_SPACE) -> MachineTranslation:
     """The translation for a mode, kept with the kernel."""
     known: dict[_Mode, MachineTranslation] = kernel.translations.setdefault(MachineTranslation, {})
@@ -120,7 +129,7 @@ def steering_instructions(kernel: MachineCode, *, long_ways: bool = True) -> fro
     What a kernel writes to global memory itself is not followed to where it reads it again. Without ``long_ways`` what decides
     only whether a quotient or a root takes its long way (`without_long_ways`) is left out.
     """
-    program = _program(kernel if long_ways else without_long_ways(kernel), True, WITHIN_BLOCK)
+    program = _program(kernel, True, WITHIN_BLOCK) if long_ways else _short_program(kernel, WITHIN_BLOCK)
     return frozenset(
         index
         for index, effect in enumerate(program.effects)
@@ -134,14 +143,14 @@ def kept_in_trace(kernel: MachineCode) -> frozenset[Space]:
     return _translation(kernel, True).program.kept
 
 
-def undetermined_instructions(kernel: MachineCode) -> tuple[tuple[int, Undetermined], ...]:
+def undetermined_instructions(kernel: MachineCode) -> tuple[OpenInstruction, ...]:
     """Instructions whose results the program and its data do not fix, where these decide addresses or control flow.
 
-    Each comes with its unit (`units_of`).
+    Their places are units (`units_of`).
     """
     translation = _translation(kernel, True)
     if translation.undetermined is None:
-        translation.undetermined = tuple(undetermined(translation.program))
+        translation.undetermined = tuple(undetermined(translation.program, _short_program(kernel, EVERY_SPACE)))
     return translation.undetermined
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...machine_code.control_flow import calls_long_way
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.operands import Constant, Immediate, Register
-from ..undetermined import Cause, Undetermined, undetermined_at
+from ..undetermined import Cause, OpenInstruction, undetermined_at
 from .asynchronous import waits_for_phase
 from .environment import is_launch_word
 from .program import MachineProgram
@@ -21,8 +22,17 @@ _SQUARE_ROOT_RANGE = 0xF3000000
 """What the code of a square root adds to its operand to see whether the operand is an ordinary number."""
 
 
-def undetermined(program: MachineProgram) -> Iterator[tuple[int, Undetermined]]:
-    """The unit of each such instruction, and why its result is open."""
+def undetermined(program: MachineProgram, short: MachineProgram) -> Iterator[OpenInstruction]:
+    """Each such instruction; its place is its unit.
+
+    ``short`` is the program without long ways of quotients and roots (`without_long_ways`). Those are for zeros and the ends of
+    the range: where a launch takes none, the last bits of an approximate value have not decided on them.
+    """
+    long_ways = frozenset(
+        unit.index
+        for unit in program.units
+        if unit.block in program.reached and unit.ends_block and calls_long_way(program.blocks[unit.block])
+    )
     for unit in program.units:
         if unit.block not in program.reached:
             continue
@@ -37,7 +47,9 @@ def undetermined(program: MachineProgram) -> Iterator[tuple[int, Undetermined]]:
             elif program.effects[index].writes & program.live_after[index]:
                 cause = _cause(program, instruction, near)
             if cause is not None:
-                yield unit.index, undetermined_at(cause, instruction)
+                decides = short.effects[index].writes & short.live_after[index]
+                only_with = long_ways if cause is Cause.APPROXIMATION and not decides else frozenset()
+                yield OpenInstruction(unit.index, undetermined_at(cause, instruction), only_with)
 
 
 def _cause(program: MachineProgram, i: MachineInstruction, near: tuple[MachineInstruction, ...]) -> Cause | None:

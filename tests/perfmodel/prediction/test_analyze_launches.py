@@ -475,6 +475,23 @@ __global__ void k(const Key &key, unsigned long long *to, unsigned long long mas
     assert found.outputs["to"][0] == 9
 
 
+SHARES = """
+__global__ void shares(const float *x, float *y) {
+    float v = expf(x[threadIdx.x]), sum = v;
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+    y[threadIdx.x] = v / sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("values", "exact"), [("0", True), ("-80", False)])
+def test_last_bits_that_decide_only_on_the_long_way_are_open_where_it_is_taken(values: str, exact: bool) -> None:
+    """exp(-80) is below 2^-103, the least numerator that is divided the short way."""
+    found = analyze(SHARES, kernel="shares", grid=1, block=32, args=[f"f32[32]={values}", "f32[32]"], gpu="h200")
+    assert found.prediction.exact == exact
+    assert any("rounds an approximate value" in text for text in found.prediction.notes) == (not exact)
+
+
 def test_fields_of_a_structure_lie_where_the_compiler_puts_them() -> None:
     source = """
 struct Mixed { char a; double b; short c[3]; float *none; };
