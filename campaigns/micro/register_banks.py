@@ -1,8 +1,9 @@
-"""How fast FP32 instructions read registers: FFMA with chosen registers, ``python -m campaigns.micro.register_banks OUT.json``.
+"""How fast arithmetic reads registers, and what branches cost: ``python -m campaigns.micro.register_banks OUT.json``.
 
-The compiler does not let one choose registers, so its machine code is patched: every FFMA of a loop becomes one that reads what
-a pattern says. ``e f g`` are registers of the even bank, ``o p`` of the odd one; ``E``, ``F`` and ``O`` are others with each
-instruction, ``d`` is the destination, which lies in either bank in turn, and ``*`` keeps the first operand for reuse.
+The compiler does not let one choose registers, so its machine code is patched: every FFMA of a loop becomes an instruction
+that reads what a pattern says. ``e f g`` are registers of the even bank, ``o p`` of the odd one; ``E``, ``F`` and ``O`` are
+others with each instruction, ``d`` is the destination, which lies in either bank in turn, and ``*`` keeps the first operand for
+reuse. ``L:``, ``A:`` and ``I:`` stand before the registers of LOP3, IADD3 and IMAD. ``BRA`` is a branch to the next instruction.
 """
 
 from __future__ import annotations
@@ -38,12 +39,46 @@ PATTERNS = (
     "e*Od",
     "e*Od e*Ed",
     "e*Ed e*Od",
+    "L:eof",
+    "L:efg",
+    "A:efg",
+    "I:eof",
+    "I:efg",
+    "eoe L:eoe",
+    "eoe L:eof",
+    "eoe L:efg",
+    "ooo L:efg",
+    "efe L:opo",
+    "efg L:ooo",
+    "eof L:oep",
+    "eoe A:efg",
+    "eoe I:efg",
+    "ooo I:efg",
+    "L:efg I:efg",
+    "BRA",
+    "BRA eoe",
+    "BRA eoe eoe eoe",
+    "BRA eoe eoe eoe eoe eoe eoe eoe",
+    "BRA BRA eoe eoe",
 )
 """Instructions that follow one another."""
 WARPS = (1, 2, 4)
 """Warps of a scheduler."""
 LOOPS = 200
 _FFMA, _ALWAYS = 0x223, 7 << 12
+_BRANCH = (0x947 | _ALWAYS, 0x3800000)
+_BRANCH_STALL_CYCLES = 5
+_INTEGERS = {"L": "LOP3", "A": "IADD3", "I": "IMAD"}
+_INTEGER_SOURCE = """
+extern "C" __global__ void integers(int *out, const int *in)
+{
+    int x = in[threadIdx.x], y = in[threadIdx.x + 32], z = in[threadIdx.x + 64], logic;
+    asm("lop3.b32 %0, %1, %2, %3, 0x1e;" : "=r"(logic) : "r"(x), "r"(y), "r"(z));
+    out[threadIdx.x] = logic;
+    out[threadIdx.x + 32] = x + y + z;
+    out[threadIdx.x + 64] = x * y + z;
+}
+"""
 _SUM = 96
 _FIXED = {"e": (0, 0), "f": (0, 1), "g": (0, 2), "o": (1, 0), "p": (1, 1)}
 _CHANGING = {"E": (0, 4), "F": (0, 12), "O": (1, 4)}
@@ -70,7 +105,18 @@ extern "C" __global__ void __launch_bounds__(512) banks(float *out, const float 
 """
 
 
-def patched(compiled: CompiledKernel, pattern: str) -> tuple[bytes, int]:
+def integer_instructions(compiled: CompiledKernel) -> dict[str, tuple[int, int]]:
+    """Instructions on three registers by the letter of a pattern, as two words whose registers and control bits are to be set."""
+    code = read_machine_code(compiled)
+    start = compiled.cubin.index(code.cubin.code)
+    found = {}
+    for letter, name in _INTEGERS.items():
+        one = next(i for i in code.instructions if i.name == name and len(re.findall(r"\bR\d+", i.operand_text)) == 4)
+        found[letter] = struct.unpack_from("<QQ", compiled.cubin, start + one.address)
+    return found
+
+
+def patched(compiled: CompiledKernel, integers: dict[str, tuple[int, int]], pattern: str) -> tuple[bytes, int]:
     """The cubin whose loop has the instructions of a pattern, and how many they are."""
     code = read_machine_code(compiled)
     branch = next(i for i in code.instructions if i.name == "BRA" and i.target is not None and i.target < i.address)
@@ -88,12 +134,20 @@ def patched(compiled: CompiledKernel, pattern: str) -> tuple[bytes, int]:
     for number, instruction in enumerate(loop):
         target = written[number % len(written)]
         place = start + instruction.address
-        cubin[place : place + 16] = _ffma(words[number % len(words)], number, target, read, instruction)
+        operation, _, word = words[number % len(words)].rpartition(":")
+        if word == "BRA":
+            low, high = _BRANCH
+            cubin[place : place + 16] = struct.pack("<QQ", low, high | _control(instruction, _BRANCH_STALL_CYCLES))
+            continue
+        low, high = integers[operation] if operation else (_FFMA | _ALWAYS, 0)
+        cubin[place : place + 16] = _instruction(low, high, word, number, target, read, instruction)
     return bytes(cubin), len(loop)
 
 
-def _ffma(word: str, number: int, target: int, read: list[list[int]], before: MachineInstruction) -> bytes:
-    """One FFMA that may be issued a cycle after the one before it, and waits for what that in its place has waited for."""
+def _instruction(
+    low: int, high: int, word: str, number: int, target: int, read: list[list[int]], before: MachineInstruction
+) -> bytes:
+    """An instruction that may be issued a cycle after the one before it, and waits for what that in its place has waited for."""
     operands = []
     for letter in word.replace("*", ""):
         if letter == "d":
@@ -105,9 +159,16 @@ def _ffma(word: str, number: int, target: int, read: list[list[int]], before: Ma
             bank, index = _CHANGING[letter]
             operands.append(read[bank][index + number % 8])
     a, b, c = operands
+    control = _control(before, 1) | int("*" in word) << 58
+    registers, modifiers = 0xFFFFFF << 16, (1 << 41) - 1 & ~0xFF
+    low = low & ~registers | target << 16 | a << 24 | b << 32
+    return struct.pack("<QQ", low, high & modifiers | c | control)
+
+
+def _control(before: MachineInstruction, stall_cycles: int) -> int:
+    """Control bits of an instruction that waits for what that in its place has waited for."""
     wait = before.high >> 52 & 63
-    control = 1 | 1 << 4 | 7 << 5 | 7 << 8 | wait << 11 | int("*" in word) << 17
-    return struct.pack("<QQ", _FFMA | _ALWAYS | target << 16 | a << 24 | b << 32, c | control << 41)
+    return (stall_cycles | 1 << 4 | 7 << 5 | 7 << 8 | wait << 11) << 41
 
 
 def measured() -> dict[str, list[float]]:
@@ -116,13 +177,14 @@ def measured() -> dict[str, list[float]]:
 
     device = cupy.cuda.Device()
     sms = device.attributes["MultiProcessorCount"]
-    compiled = compile_kernel(
-        CompileRequest(source=_SOURCE, kernel="banks", file_name="banks.cu"), f"sm_{device.compute_capability}"
-    )
+    target = f"sm_{device.compute_capability}"
+    compiled = compile_kernel(CompileRequest(source=_SOURCE, kernel="banks", file_name="banks.cu"), target)
+    other = CompileRequest(source=_INTEGER_SOURCE, kernel="integers", file_name="integers.cu")
+    integers = integer_instructions(compile_kernel(other, target))
     given, out, cycles = cupy.ones(8192, "f4"), cupy.zeros(512 * sms, "f4"), cupy.zeros(sms, "i8")
     found: dict[str, list[float]] = {}
     for pattern in PATTERNS:
-        cubin, count = patched(compiled, pattern)
+        cubin, count = patched(compiled, integers, pattern)
         module = cupy.cuda.function.Module()
         module.load(cubin)
         kernel = module.get_function(compiled.kernel_name)

@@ -113,6 +113,7 @@ class Gpu:
     l2_fill_sectors: Positive
     dram_scattered_share: Rate
     dram_partial_sectors: Rate
+    dram_copy_share: Share
     l2_requests_merged: Positive
     l2_partial_write_reads: Rate
     l2_slices: Positive

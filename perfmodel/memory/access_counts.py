@@ -15,7 +15,7 @@ from ..simulator.access import Action, Site, WarpAccess
 from ..simulator.block_classes.classes import BlockClasses, RowSteps
 from ..simulator.plan import Plan
 from .async_copy import WIDEST_COPY_WORDS
-from .bank_conflicts import atomic_wavefronts, load_wavefronts, store_wavefronts
+from .bank_conflicts import atomic_wavefronts, comparison_wavefronts, load_wavefronts, store_wavefronts
 from .coalescing import WarpPatterns
 
 
@@ -93,6 +93,11 @@ def counts_lanes(site: Site) -> bool:
     return "POPC" in site.instruction.opcode.split(".")
 
 
+def compares(site: Site) -> bool:
+    """Whether it swaps where a comparison holds (``ATOMS.CAST``, which additions of floating-point numbers repeat)."""
+    return not {"CAS", "CAST"}.isdisjoint(site.instruction.opcode.split("."))
+
+
 class _Counter:
     """What accesses touch, kept with the plans whose addresses theirs are a shift of."""
 
@@ -106,7 +111,7 @@ class _Counter:
         offset += residue
         of_site = self._of_sites.get(site.number)
         if of_site is None:
-            kind = "lanes counted" if counts_lanes(site) else site.action.value
+            kind = "lanes counted" if counts_lanes(site) else "compared" if compares(site) else site.action.value
             modulus = 1 if site.space is Space.GENERIC else BANK_BYTES if site.space in _BANKED else LINE_BYTES
             of_site = self._of_sites[site.number] = (
                 f"{site.space.value} {kind} {site.width_bytes}",
@@ -261,7 +266,7 @@ def _of_warps(site: Site, plan: Plan, offset: int, target: tuple[Plan, int] | No
     if site.space is Space.SHARED:
         passes = load_wavefronts if site.action is Action.LOAD else store_wavefronts
         if site.action is Action.REDUCTION and not counts_lanes(site):
-            passes = atomic_wavefronts
+            passes = comparison_wavefronts if compares(site) else atomic_wavefronts
         fields[2:4] = patterns_of(plan).wavefronts(site.width_bytes, offset, passes)
     elif site.space is Space.LOCAL:
         touched = patterns_of(plan).local_footprint(site.width_bytes, offset)

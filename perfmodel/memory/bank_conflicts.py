@@ -57,6 +57,20 @@ def atomic_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> W
     return _busiest_banks(phase, places % np.uint64(SHARED_BANKS // phases), rows, phases)
 
 
+def comparison_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
+    """Wavefronts of comparisons that may swap (``ATOMS.CAST``): twice those of stores, lanes on one word together.
+
+    At most one of these lanes swaps, so that all can be answered at once. Counted on an H200, additions of ``float`` and
+    ``double`` in shared memory: 2 wavefronts where all lanes add to one word, 4 for ``double``.
+
+    >>> one_word = np.zeros((1, 32), np.uint64)
+    >>> [int(comparison_wavefronts(one_word, np.ones((1, 32), bool), width)[0][0]) for width in (4, 8)]
+    [2, 4]
+    """
+    total, ideal = store_wavefronts(addresses, active, width_bytes)
+    return 2 * total, 2 * ideal
+
+
 def load_wavefronts(addresses: Addresses, active: Mask, width_bytes: int) -> Wavefronts:
     """Wavefronts of shared loads: those of stores, but a warp of ``paired_lanes`` is served two phases at a time.
 

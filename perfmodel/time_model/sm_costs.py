@@ -68,7 +68,7 @@ def code_of(
         read_barrier=table.read_barrier,
         wait_mask=table.wait_mask,
         groups_left=table.groups_left,
-        issue_cycles=issue_slot_cycles(table, gpu),
+        issue_cycles=np.where(table.wait == Wait.BRANCH, model.branch_issue_cycles, issue_slot_cycles(table, gpu)),
         bank_reads=_bank_reads(table, gpu),
         pipe_cycles=pipe_cycles,
         latency=np.where(wait == Wait.VARIABLE, model.variable_latency_cycles + pipe_cycles, latency),
@@ -224,8 +224,8 @@ def issue_slot_cycles(table: IssueTable, gpu: Gpu) -> Floats:
 
 
 def _bank_reads(table: IssueTable, gpu: Gpu) -> Floats:
-    """Registers that the wide FP32 pipe reads from each bank, which gives one a cycle."""
-    reads = (table.pipe == Pipe.FMA) & split_fma(gpu)
+    """Registers that arithmetic reads from each bank, which gives one a cycle; other pipes wait longer for what they read."""
+    reads = np.isin(table.pipe, [Pipe.FMA, Pipe.FMA_HEAVY, Pipe.ALU]) & split_fma(gpu)
     return np.where(reads[:, None], table.bank_reads, 0.0)
 
 

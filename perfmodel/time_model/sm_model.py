@@ -27,6 +27,7 @@ class SmModel:
     first_block_latencies: float
     barrier_cycles: float
     branch_cycles: float
+    branch_issue_cycles: float
     data_queue_entries: int
     loads_in_flight: int
     write_queue_cycles: float

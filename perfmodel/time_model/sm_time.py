@@ -119,6 +119,16 @@ def _written_once(traces: WarpTraces, blocks: float) -> float:
     return float((memory.requests * memory.sectors) @ memory.first_stores) * SECTOR_BYTES * blocks / traces.observed
 
 
+def _dram_bytes_per_s(traces: WarpTraces, counts: Counts, blocks: float, gpu: Gpu, warm: bool) -> float:
+    """Bandwidth of DRAM for what a launch reads and writes: less the more evenly it does both, since DRAM turns round in between.
+
+    Written bytes count as far as they leave L2, which keeps them where it is warm.
+    """
+    read, written = float(counts.dram_read_bytes), 0.0 if warm else _written_once(traces, blocks)
+    turns = (2.0 * min(read, written) / max(read + written, 1.0)) ** 2
+    return gpu.dram_read_bytes_per_s / (1.0 + turns * (1.0 / gpu.dram_copy_share - 1.0))
+
+
 def _usual_and_longest(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[WarpTraces, WarpTraces | None]:
     """The blocks that stand for the grid, and the longest of the others where it does far more.
 
@@ -163,7 +173,7 @@ def _machine(
         miss_cycles=gpu.l1_miss_cycles,
         l2_bytes_per_cycle=min(float(gpu.l2_port_bytes_per_cycle), l2_share),
         l2_share=l2_share,
-        dram_bytes_per_cycle=gpu.dram_read_bytes_per_s / active / clock,
+        dram_bytes_per_cycle=_dram_bytes_per_s(traces, counts, float(launch.blocks), gpu, warm) / active / clock,
         dram_share=dram_share(counts, gpu),
         dram_scattered_cost=1.0 / gpu.dram_scattered_share,
         first_missed=loads.first_missed,

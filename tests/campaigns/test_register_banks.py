@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from campaigns.micro.register_banks import _SOURCE, PATTERNS, patched
+from campaigns.micro.register_banks import _INTEGER_SOURCE, _SOURCE, PATTERNS, integer_instructions, patched
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.machine_code.disassembly import disassembly
@@ -14,19 +14,20 @@ from perfmodel.machine_code.disassembly import disassembly
 EVEN, ODD = 0, 1
 
 
-@pytest.mark.parametrize("pattern", ["e*Od e*Ed", "efe opo"])
+@pytest.mark.parametrize("pattern", ["e*Od e*Ed", "efe opo", "eof L:oep"])
 def test_every_ffma_of_the_loop_reads_the_banks_of_the_pattern(pattern: str) -> None:
     assert pattern in PATTERNS
     compiled = compile_kernel(CompileRequest(source=_SOURCE, kernel="banks", file_name="banks.cu"), "sm_90")
-    cubin, count = patched(compiled, pattern)
+    others = CompileRequest(source=_INTEGER_SOURCE, kernel="integers", file_name="integers.cu")
+    cubin, count = patched(compiled, integer_instructions(compile_kernel(others, "sm_90")), pattern)
     (printed,) = disassembly(cubin).values()
     (before,) = disassembly(compiled.cubin).values()
     changed = [one for one, other in zip(printed, before, strict=True) if one != other]
     assert count == 192
-    assert {one.opcode for one in changed} == {"FFMA"}
+    assert {one.opcode.split(".")[0] for one in changed} == {"FFMA", "LOP3"} if ":" in pattern else {"FFMA"}
     targets = []
     for one in changed:
-        target, *sources = one.operands.split(",")
+        target, *sources = one.operands.split(",")[:4]
         banks = [int(name.strip("R").removesuffix(".reuse")) % 2 for name in sources]
         kept = sources[0].endswith(".reuse")
         targets.append(int(target[1:]) % 2)
@@ -34,6 +35,7 @@ def test_every_ffma_of_the_loop_reads_the_banks_of_the_pattern(pattern: str) -> 
         wanted = {
             "e*Od e*Ed": [([EVEN, ODD, own], True), ([EVEN, EVEN, own], True)],
             "efe opo": [([EVEN] * 3, False), ([ODD] * 3, False)],
+            "eof L:oep": [([EVEN, ODD, EVEN], False), ([ODD, EVEN, ODD], False)],
         }
         assert (banks, kept) in wanted[pattern]
     assert all(one != other for one, other in pairwise(targets))

@@ -331,6 +331,23 @@ def test_generic_atomics_on_shared_memory(cast: str, architecture: str) -> None:
             assert on_shared == ((2, 2 * 4, 0) if shared else (0, 0, 2))
 
 
+def test_an_addition_of_floats_in_shared_memory_compares_once_for_each_lane() -> None:
+    source = """
+extern "C" __global__ void k(float *out) {
+    __shared__ float sum;
+    if (threadIdx.x == 0) sum = 0.0f;
+    __syncthreads();
+    atomicAdd(&sum, 1.0f);
+    __syncthreads();
+    out[threadIdx.x] = sum;
+}
+"""
+    simulation = run_machine_code(source, "sm_90", Launch(grid_x=1, block_x=32), [_blank(32, np.float32)])
+    assert simulation.outputs["out"].tolist() == [32.0] * 32
+    # one lane after the other succeeds; each try of the others is answered with it, in two wavefronts (counted on an H200)
+    assert (simulation.counts.atomics, simulation.counts.shared_atomic_wavefronts) == (32, 32 * 2)
+
+
 def test_a_generic_atomic_takes_what_the_memory_takes_that_it_reaches() -> None:
     def predicted_s(source: str) -> float:
         arguments = ["u32[65536]", "u32[64]=arange", 1]

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from perfmodel.memory.access_counts import patterns_of
-from perfmodel.memory.bank_conflicts import atomic_wavefronts, load_wavefronts, store_wavefronts
+from perfmodel.memory.bank_conflicts import (
+    atomic_wavefronts,
+    comparison_wavefronts,
+    load_wavefronts,
+    store_wavefronts,
+)
 from perfmodel.memory.coalescing import WarpPatterns
 from perfmodel.simulator.plan import Plan
 
@@ -120,6 +125,8 @@ def test_patterns_equal_a_count_lane_by_lane(case: tuple[np.ndarray, np.ndarray,
     total, ideal = patterns.wavefronts(width, offset, store_wavefronts)
     phases = max(1, width // 4)
     assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [served(row, width, phases) for row in rows]
+    total, ideal = patterns.wavefronts(width, offset, comparison_wavefronts)
+    assert total.tolist() == [2 * served(row, width, phases)[0] for row in rows]
     total, ideal = patterns.wavefronts(width, offset, atomic_wavefronts)
     assert list(zip(total.tolist(), ideal.tolist(), strict=True)) == [follow_one_another(row, width) for row in rows]
     assert patterns.atomic_operations(offset).tolist() == [operations(row) for row in rows]

@@ -200,6 +200,25 @@ def test_banks_of_registers_give_one_a_cycle_as_an_h200_was_seen_to_do(
     assert found.cycles == pytest.approx(500 * 2 * len(reads) * cycles, rel=0.03)
 
 
+@pytest.mark.parametrize(
+    ("steps", "cycles"),
+    [
+        ([(Pipe.ALU, (3, 0))], 3.01),
+        ([(Pipe.FMA, (1, 1)), (Pipe.ALU, (1, 1))], 1.02),
+        ([(Pipe.FMA, (1, 1)), (Pipe.ALU, (2, 1))], 1.51),
+        ([(Pipe.FMA, (1, 1)), (Pipe.ALU, (3, 0))], 2.01),
+        ([(Pipe.FMA, (3, 0)), (Pipe.ALU, (0, 1))], 1.51),
+        ([(Pipe.FMA, (1, 1)), (Pipe.FMA_HEAVY, (3, 0))], 2.01),
+        ([(Pipe.ALU, (3, 0)), (Pipe.FMA_HEAVY, (3, 0))], 3.01),
+    ],
+)
+def test_integers_read_the_banks_that_fp32_reads(steps: list[tuple[Pipe, tuple[int, int]]], cycles: float) -> None:
+    """Cycles of each instruction, measured: docs/notes/2026-11-registers.md."""
+    program = [Step(pipe=pipe, reads=reads) for pipe, reads in steps]
+    found = run(program, warps=8, loops=500, split_fma=True)
+    assert found.cycles == pytest.approx(500 * 2 * len(steps) * cycles, rel=0.03)
+
+
 def test_bank_conflicts_hold_the_data_pipe_of_all_schedulers() -> None:
     found = run([Step(wait=Wait.SHARED, data=32.0)], warps=16, loops=100, data_queue=8)
     assert found.cycles == pytest.approx(100 * 16 * 32, rel=0.01)
