@@ -39,3 +39,16 @@ def test_every_ffma_of_the_loop_reads_the_banks_of_the_pattern(pattern: str) -> 
         }
         assert (banks, kept) in wanted[pattern]
     assert all(one != other for one, other in pairwise(targets))
+
+
+def test_branches_of_a_pattern_lead_to_the_next_instruction() -> None:
+    compiled = compile_kernel(CompileRequest(source=_SOURCE, kernel="banks", file_name="banks.cu"), "sm_90")
+    cubin, count = patched(compiled, {}, "BRA eoe eoe eoe")
+    (printed,) = disassembly(cubin).values()
+    ahead = [
+        (one, following)
+        for one, following in pairwise(printed)
+        if one.opcode == "BRA" and one.address + 16 == following.address
+    ]
+    to_the_next = [one for one, following in ahead if int(one.operands.strip("`()"), 16) == following.address]
+    assert len(to_the_next) == count / 4

@@ -10,6 +10,7 @@ import pytest
 
 from perfmodel.machine_code.issue_table import Pipe, Wait
 from perfmodel.profiles.load_streams import CUT
+from perfmodel.time_model.sm_model import sm_model
 from perfmodel.time_model.sm_records import Code, Machine, Paths, Run, Stall
 from perfmodel.time_model.sm_simulation import simulate_sm
 
@@ -217,6 +218,14 @@ def test_integers_read_the_banks_that_fp32_reads(steps: list[tuple[Pipe, tuple[i
     program = [Step(pipe=pipe, reads=reads) for pipe, reads in steps]
     found = run(program, warps=8, loops=500, split_fma=True)
     assert found.cycles == pytest.approx(500 * 2 * len(steps) * cycles, rel=0.03)
+
+
+def test_a_branch_takes_more_than_a_slot_as_an_h200_was_seen_to_do() -> None:
+    """A branch and three FFMA of enough warps for a scheduler, 4.73 cycles: docs/notes/2026-11-registers.md."""
+    branch = Step(wait=Wait.BRANCH, stall=5, issue=sm_model().branch_issue_cycles)
+    program = [branch, *[Step(pipe=Pipe.FMA, reads=(1, 1))] * 3]
+    found = run(program, warps=12, loops=200, split_fma=True, branch_cycles=sm_model().branch_cycles)
+    assert found.cycles == pytest.approx(200 * 3 * 4.73, rel=0.03)
 
 
 def test_bank_conflicts_hold_the_data_pipe_of_all_schedulers() -> None:
