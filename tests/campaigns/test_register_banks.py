@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,7 @@ from campaigns.micro.register_banks import _INTEGER_SOURCE, _SOURCE, PATTERNS, i
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.machine_code.disassembly import disassembly
+from perfmodel.machine_code.program import read_machine_code
 
 EVEN, ODD = 0, 1
 
@@ -44,11 +46,6 @@ def test_every_ffma_of_the_loop_reads_the_banks_of_the_pattern(pattern: str) -> 
 def test_branches_of_a_pattern_lead_to_the_next_instruction() -> None:
     compiled = compile_kernel(CompileRequest(source=_SOURCE, kernel="banks", file_name="banks.cu"), "sm_90")
     cubin, count = patched(compiled, {}, "BRA eoe eoe eoe")
-    (printed,) = disassembly(cubin).values()
-    ahead = [
-        (one, following)
-        for one, following in pairwise(printed)
-        if one.opcode == "BRA" and one.address + 16 == following.address
-    ]
-    to_the_next = [one for one, following in ahead if int(one.operands.strip("`()"), 16) == following.address]
+    code = read_machine_code(replace(compiled, cubin=cubin))
+    to_the_next = [one for one in code.instructions if one.name == "BRA" and one.target == one.address + 16]
     assert len(to_the_next) == count / 4
