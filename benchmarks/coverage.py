@@ -4,6 +4,8 @@
 ``analyze`` does. The table says how many lie in the predicted 90 % interval. The last line says what 90 % of all runs lie within,
 as the logarithm of measured over predicted, every case counting the same: `other_gpu_log_error` is that of other GPUs.
 
+Runs of kernels whose code has changed since are left out: a record has the hash of the code that ran.
+
 ``--fidelity analytic`` predicts by closed forms alone. ``--half`` takes half of the problems, chosen by a hash of each: what was
 developed on one half is reported on the other.
 """
@@ -12,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +26,17 @@ from numpy.typing import NDArray
 
 from perfmodel.calibration.fit import conformal_quantile
 from perfmodel.cli.output import print_table
+from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.core.json_values import plain
-from perfmodel.families.base import Batch
+from perfmodel.families.base import Batch, Family
 from perfmodel.families.profiling import Depth, configuration_profile
 from perfmodel.families.user.family import source_family
+from perfmodel.gpus.gpu import Gpu
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.predicting import backing_of
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
-from perfmodel.records.measurements import read_measurements
+from perfmodel.records.measurements import Measurements, read_measurements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,18 @@ def half_of(family_name: str, problem: Any) -> str:
     return "report" if hashlib.sha256(words).digest()[0] % 2 else "development"
 
 
+def of_todays_code(family: Family[Any, Any], gpu: Gpu, measured: Measurements, rows: list[int]) -> Iterator[int]:
+    """Those rows whose record says that the kernel was the one that is compiled today, or does not say which it was."""
+    for row in rows:
+        recorded = measured.columns["cubin_sha256"].iloc[row] if "cubin_sha256" in measured.columns else None
+        if isinstance(recorded, str):
+            problem, configuration = measured.problems[measured.problem_index[row]], measured.batch.configuration(row)
+            kernel = compile_kernel(family.compile_request(problem, configuration, gpu), gpu.architecture.name)
+            if hashlib.sha256(kernel.cubin).hexdigest() != recorded:
+                continue
+        yield row
+
+
 def case_of(
     family_name: str, gpu: str, files: list[Path], sample: int, seed: int, fidelity: Fidelity, half: str | None
 ) -> Case:
@@ -65,8 +83,8 @@ def case_of(
         measured = read_measurements(file, family, scenario.l2)
         halves = np.array([half in (None, half_of(family.name, problem)) for problem in measured.problems])
         ran = np.flatnonzero(measured.ran & np.isfinite(measured.time_s) & halves[measured.problem_index])
-        rows = np.random.default_rng(seed).choice(ran, min(sample or len(ran), len(ran)), replace=False)
-        for row in rows.tolist():
+        order = np.random.default_rng(seed).permutation(ran).tolist()
+        for row in itertools.islice(of_todays_code(family, scenario.gpu, measured, order), sample or None):
             problem, configuration = measured.problems[measured.problem_index[row]], measured.batch.configuration(row)
             executed = None
             if fidelity is not Fidelity.ANALYTIC:

@@ -1,7 +1,7 @@
 """Errors of what `rank` compiles on measured runs: ``python -m benchmarks.new_problems FAMILY FILE … --half report``.
 
 Runs are drawn from the problems in turn. Each is compiled, one block of it is executed, and it is timed by the model of one SM,
-as `rank` and `predict` do. A line for each design, and one for all.
+as `rank` and `predict` do. A line for each design, and one for all. Runs of kernels whose code has changed since are left out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from perfmodel.families.registry import family
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import KernelProfile
-from perfmodel.records.measurements import read_measurements
+from perfmodel.records.measurements import Measurements, read_measurements
 
-from .coverage import half_of
+from .coverage import half_of, of_todays_code
 
 _DESIGN = ("reuse", "layout", "variant", "version", "use_shmem")
 """Fields that name a design, of whatever family."""
@@ -33,21 +33,22 @@ def drawn(
     name: str, files: list[Path], half: str | None, gpu: str, number: int, seed: int
 ) -> dict[Any, dict[Any, float]]:
     """So many measured configurations with their seconds: from each problem in turn, in an order drawn by the seed."""
-    kind, scenario, runs = family(name), scenario_of(gpu), defaultdict[Any, list[tuple[Any, float]]](list)
+    kind, scenario, runs = family(name), scenario_of(gpu), defaultdict[Any, list[tuple[Measurements, int]]](list)
     for file in files:
         measured = read_measurements(file, kind, scenario.l2)
         for row in np.flatnonzero(measured.ran & np.isfinite(measured.time_s)).tolist():
             problem = measured.problems[measured.problem_index[row]]
             if half in (None, half_of(name, problem)):
-                runs[problem].append((measured.batch.configuration(row), float(measured.time_s[row])))
+                runs[problem].append((measured, row))
     rng, left = np.random.default_rng(seed), number
     orders = {problem: rng.permutation(len(runs[problem])).tolist() for problem in runs}
     chosen = defaultdict[Any, dict[Any, float]](dict)
     while left and any(orders.values()):
-        for problem in [one for one in orders if orders[one]][:left]:
-            configuration, seconds = runs[problem][orders[problem].pop()]
-            chosen[problem][configuration] = seconds
-            left -= 1
+        for problem in [one for one in orders if orders[one]]:
+            measured, row = runs[problem][orders[problem].pop()]
+            if left and list(of_todays_code(kind, scenario.gpu, measured, [row])):
+                chosen[problem][measured.batch.configuration(row)] = float(measured.time_s[row])
+                left -= 1
     return chosen
 
 

@@ -175,4 +175,5 @@ def _row(records: Sequence[Record]) -> dict[str, Any]:
             row["registers_per_thread"] = resources.registers_per_thread
             row["shared_bytes_per_block"] = resources.static_shared_bytes + resources.dynamic_shared_bytes
             row["local_bytes_per_thread"] = resources.stack_bytes_per_thread
+            row["cubin_sha256"] = resources.cubin_sha256
     return row

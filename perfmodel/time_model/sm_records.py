@@ -105,9 +105,10 @@ class Machine(NamedTuple):
     for a line in ``miss_cycles``, and its data pipe takes ``fill_cycles`` for a line that comes. ``l2_share`` is the SM's share
     of L2's bandwidth, ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part
     ``first_missed`` is not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps
-    ``loads_in_flight`` requests until they are answered, those with them that wait for what another one has asked for. Nothing
-    is issued before ``first_cycles``. An instruction is issued though a bank that it reads is busy for ``operand_queue_cycles``
-    more. One warp after the other arrives at barriers, each in ``arrival_cycles``; they open ``barrier_cycles`` after the last
+    ``loads_in_flight`` requests until they are answered, those with them that wait for what another one has asked for, and of
+    asynchronous copies ``copied_lines`` lines, one for each four sectors of a request. Nothing is issued before
+    ``first_cycles``. An instruction is issued though a bank that it reads is busy for ``operand_queue_cycles`` more. One warp
+    after the other arrives at barriers, each in ``arrival_cycles``; they open ``barrier_cycles`` after the last
     one. A scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in
     ``far_fetch_cycles``. Each scheduler keeps ``constant_sets`` of ``constant_ways`` lines of constants for operands, the SM as
     many for what is loaded by index; others come one in ``constant_operand_line_cycles`` or ``constant_line_cycles``, after
@@ -133,6 +134,7 @@ class Machine(NamedTuple):
     first_far: float
     data_queue: int
     loads_in_flight: int
+    copied_lines: int
     write_queue_cycles: float
     operand_cycles: float
     operand_queue_cycles: float

@@ -12,13 +12,14 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import SECTOR_BYTES
+from ..core.constants import LINE_BYTES, SECTOR_BYTES
 from ..machine_code.issue_table import BANKS, Pipe, Wait
 from ..profiles.load_streams import CUT
 from .sm_records import STALLS, Code, Floats, Integers, Machine, Paths, Run, Stall
 
 PIPES = len(Pipe) + 1
 SCOREBOARDS = 6
+SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 COPY_GROUPS = 16
 """Groups of asynchronous copies of a warp that are distinguished."""
 NEVER = 1e18
@@ -260,6 +261,14 @@ def _next_group(paths: Paths, warp: int, index: int, places: Integers) -> int:
     return int(paths.request_group[at])
 
 
+def _last_of(times: Floats, first: int, count: int) -> float:
+    """The last of so many times in a ring."""
+    last = 0.0
+    for place in range(first, first + count):
+        last = max(last, times[place % len(times)])
+    return last
+
+
 def _is_cut(paths: Paths, warp: int, places: Integers) -> bool:
     """Whether the next request of a warp has not been kept."""
     at = places[warp, _REQUEST]
@@ -382,7 +391,8 @@ def _simulate(
     home, members = _homes(most, warps, machine.schedulers)
     queue = np.zeros(machine.data_queue)
     flying = np.zeros(machine.loads_in_flight)
-    loaded = 0
+    copies = np.zeros(machine.copied_lines)
+    loaded, copied = 0, 0
     started, ended, issued, asked = 0, 0, 0, 0
     dispatched, now, wave = 0.0, 0.0, 0.0
     empty = 0
@@ -445,9 +455,16 @@ def _simulate(
                 follows = wait in (_GLOBAL_LOAD, _ASYNC_COPY)
                 if follows:
                     servers[_DATA] = max(servers[_DATA], flying[loaded % machine.loads_in_flight])
-                start = max(time, servers[_DATA])
                 place = warp // warps
                 first = group != _ANY_GROUP and groups_arrive[place, group] == 0.0
+                entries = 0
+                if wait == _ASYNC_COPY:
+                    entries = 1  # of what was asked for before
+                    if first:
+                        number = paths.group_offsets[places[warp, _TRACE]] + group
+                        entries = min(-(-paths.group_sectors[number] // SECTORS_PER_LINE), machine.copied_lines)
+                    servers[_DATA] = max(servers[_DATA], _last_of(copies, copied, entries))
+                start = max(time, servers[_DATA])
                 result, read = _access(code, machine, index, first, time, servers, chances, far)
                 if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):
                     times[warp, _SENT] = max(times[warp, _SENT], _behind_stores(machine, servers))
@@ -467,6 +484,9 @@ def _simulate(
                 if follows:
                     flying[loaded % machine.loads_in_flight] = result
                     loaded += 1
+                for entry in range(copied, copied + entries):
+                    copies[entry % machine.copied_lines] = result
+                copied += entries
             if wait != _SHARED and wait != _CONSTANT:
                 kind = _LONG
             if wait == _CONSTANT and code.constant_walk[index] >= 0:
@@ -692,6 +712,7 @@ _constant = _compiled(_constant)
 _access = _compiled(_access)
 _touch = _compiled(_touch)
 _next_group = _compiled(_next_group)
+_last_of = _compiled(_last_of)
 _is_cut = _compiled(_is_cut)
 _earliest = _compiled(_earliest)
 _occupy = _compiled(_occupy)

@@ -121,6 +121,7 @@ def test_measurements_of_own_records(tmp_path: Path) -> None:
     np.testing.assert_allclose(warm.time_s, [1e-4, np.nan])
     assert cold.columns["smsp__inst_executed.sum"].tolist()[0] == 12345
     assert cold.columns["failure"].tolist()[1] == "time-out"
+    assert cold.columns["cubin_sha256"].tolist() == ["ab" * 32] * 2  # one that failed had been compiled
 
 
 def test_own_records_without_the_family_are_named(tmp_path: Path) -> None:
