@@ -342,7 +342,8 @@ class _Rounds:
         self.number += 1
         if self.number > _CAREFUL_ROUNDS and (self.extent is Extent.STATEMENTS or self.errors >= before):
             self.extent = Extent(min(self.extent + 1, max(Extent)))
-        return self.extent
+        # the compiler names an undeclared variable once: its next use shows when this one has gone
+        return max(self.extent, Extent.DECLARATIONS) if self.idle > 1 else self.extent
 
 
 class _RefusedError(CompileError):

@@ -399,6 +399,14 @@ __global__ void k(float *x) {
     assert compiled(source, "k").kernel_name == "_Z1kPf"
 
 
+def test_an_undeclared_variable_of_many_launches_goes_with_their_function() -> None:
+    """The compiler names it at its first use only."""
+    cases = "\n".join(f"case {n}: k\n<<<1, {n}, 0, stream>>>(x); break;" for n in range(1, 11))
+    head = "#include <none.h>\n__global__ void k(int *x) { *x = 1; }\n"
+    source = f"{head}void run(int n, int *x) {{ switch (n) {{\n{cases}\n}} }}"
+    assert compiled(source, "k").kernel_name == "_Z1kPi"
+
+
 def test_a_file_whose_kernels_stand_behind_a_macro_names_it() -> None:
     source = "#ifdef USE_CUDA\n__global__ void k(float *x) { *x = 0; }\n#endif\nint main() { return 0; }\n"
     with pytest.raises(InputError, match=r"no kernel 'k'.*and nothing sets: USE_CUDA \(--define sets one\)"):
