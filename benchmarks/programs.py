@@ -35,10 +35,10 @@ class Outcome:
     reason: str
 
 
-def outcome(name: str, arguments: str, folder: Path, gpu: str, seconds: int) -> Outcome:
-    """Run one program."""
-    sources = sorted(path.name for path in folder.glob("*.cu"))
-    command = [sys.executable, "-m", "perfmodel", "run", *sources, "--gpu", gpu, "--json", "--"]
+def outcome(name: str, arguments: str, sources: str, folder: Path, gpu: str, seconds: int) -> Outcome:
+    """Run one program; without ``sources`` of all .cu files of its folder."""
+    files = sources.split() or sorted(path.name for path in folder.glob("*.cu"))
+    command = [sys.executable, "-m", "perfmodel", "run", *files, "--gpu", gpu, "--json", "--"]
     before = _processor_s()
 
     def limited() -> None:
@@ -76,12 +76,13 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=400, help="of processor time for each program")
     parser.add_argument("programs", nargs="*", help="names; all of programs.toml without any")
     given = parser.parse_args(words)
-    known = tomllib.loads((Path(__file__).parent / "programs.toml").read_text())["arguments"]
+    table = tomllib.loads((Path(__file__).parent / "programs.toml").read_text())
+    known, sources = table["arguments"], table["sources"]
     names = given.programs or list(known)
     found = []
     for name in names:
         folder = given.sources / "src" / f"{name}-cuda"
-        found.append(outcome(name, known.get(name, ""), folder, given.gpu, given.seconds))
+        found.append(outcome(name, known.get(name, ""), sources.get(name, ""), folder, given.gpu, given.seconds))
         print(found[-1], file=sys.stderr, flush=True)
     rows = [(one.name, f"{one.launches:,}", f"{one.processor_s:.0f}", one.reason or "ends") for one in found]
     print_table("programs", ("program", "launches", "processor time, s", "outcome"), rows)

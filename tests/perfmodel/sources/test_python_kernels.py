@@ -243,7 +243,7 @@ def test_what_does_not_fit_a_triton_kernel_is_named(add: Any) -> None:
     assert refusal(add, **given, grid=None, defines={"BLOCK": 8}).startswith("grid is missing: add does not state")
     assert "block=32 has no place here: Triton states it" in refusal(add, **given, block=32, defines={"BLOCK": 8})
     assert refusal(add, **given, defines={"BLOCK": 8}, grid=lambda values: values["m"]) == "grid fails: KeyError: 'm'"
-    assert "arange's range must be a power of 2 (at " in refusal(add, **given, defines={"BLOCK": 7})
+    assert "arange's range must be a power of 2 (triton_add.py:10: " in refusal(add, **given, defines={"BLOCK": 7})
 
 
 def test_what_does_not_fit_a_numba_kernel_is_named(transpose: Any) -> None:
