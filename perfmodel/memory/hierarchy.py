@@ -29,13 +29,17 @@ from .cache_record import CacheRecord
 from .fitted_shares import shares
 from .gpc_simulation import MergedTraffic, Pace, merged_traffic, share_of_launch
 from .grid_streams import GridStreams, Placement, place_blocks
-from .l1 import l1_traffic, launch_rates
+from .l1 import L1Traffic, l1_traffic, launch_rates
 from .l2 import DramTraffic, partition_of_sms, sampled_dram_traffic
 from .request_coalescing import gpcs_of_blocks
-from .trace import BlockStream, Kind, LineAccesses, Trace
+from .trace import BlockStream, Integers, Kind, LineAccesses, Trace
 
 _DRAWN_ACCESSES = 50_000
 """Accesses of blocks that are looked at to learn how many GPCs read a line, about."""
+
+
+_FIRST_SMS = 3
+"""SMs of the first wave that are looked at where those of a stretch of the grid load nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +176,13 @@ def hierarchy_of(
     share = record.traced.l1_share
     simulated_bytes = l1_bytes * share
     ramp_up = min(resident * gpu.sm_count / launch.blocks, 1.0)
-    sampled = [
-        l1_traffic(lines, run, schedule.together, simulated_bytes, by_age=record.copies) for run in schedule.runs
-    ]
-    rates = launch_rates(sampled, ramp_up)
+
+    def sampled(runs: Sequence[Integers]) -> list[tuple[L1Traffic, L1Traffic]]:
+        return [l1_traffic(lines, run, schedule.together, simulated_bytes, by_age=record.copies) for run in runs]
+
+    rates = launch_rates(sampled(schedule.runs), ramp_up)
+    if not rates.asked_per_block:  # the SMs that were drawn have blocks that load nothing; those of the first wave may
+        rates = launch_rates(sampled([run for sms in schedule.gpcs for run in sms][:_FIRST_SMS]), ramp_up)
     asked, asked_past_l1 = 1.0, 1.0
     if schedule.gpcs:
         gpcs_of_line, new = _readers(record, streams, placement, launch, gpu, resident, seed)
@@ -210,10 +217,11 @@ def hierarchy_of(
         asked_past_l1 = asked_share(by_copies, 0.0, None)
     every_load = rates.asked_per_block * float(launch.blocks) / share
     cached = max(float(counts.global_load_sectors) - uncached_loads, 0.0) + float(counts.local_load_sectors)
+    missed_share = rates.missed if rates.asked_per_block or not cached else 1.0
     cached += float(counts.texture_sectors + counts.surface_load_sectors)
     if float(counts.async_copy_requests):
         cached = every_load
-    missed = cached * rates.missed
+    missed = cached * missed_share
     beside_dram_s = _seconds_beside_dram((lines, by_copies), launch, gpu, resident, counts)
     dram = _dram(record, streams, placement, launch, gpu, resident, resources, beside_dram_s, seed)
     loads = cached + uncached

@@ -258,6 +258,15 @@ def test_blocks_beyond_the_data_read_nothing() -> None:
 
 
 @pytest.mark.compiler
+@pytest.mark.parametrize("gpu", ["h200", "rtx-2080-ti"])
+def test_what_few_of_the_blocks_load_is_asked_for(gpu: str) -> None:
+    n = 1 << 18
+    arguments = floats("in", n), floats("out", n, output=True), np.int32(n)
+    found = hierarchy_of(GUARDED, gpu, Launch(grid_x=16 * n // 256, block_x=256), *arguments)
+    assert found.l2_read_sectors == n * 4 // 32
+
+
+@pytest.mark.compiler
 def test_half_a_matrix_is_read_and_written_in_place() -> None:
     width = 4096
     launch = Launch(grid_x=width // 32, grid_y=width, block_x=32)
