@@ -141,11 +141,15 @@ class FollowedValue(NDArrayOperatorsMixin):
         if dtype not in _KINDS:
             return self.settled().astype(dtype)
         if self.right:
-            if self._quotient_fits(dtype):
+            if self._fits(dtype):
                 return FollowedValue(self.classes, self.lanes, self.steps, self.right, dtype)
             resolved = self.resolved()
             return resolved._as(dtype) if isinstance(resolved, FollowedValue) else resolved.astype(dtype)
         if dtype.itemsize > self.dtype.itemsize:
+            if self.shape[1] == 1 and not self._fits(self.dtype):
+                values = self.by_member()
+                if (values != self._unbounded_by_member()).any():
+                    return of_blocks(self.classes, values.astype(dtype))
             whole = self.whole()
             if whole is None:
                 return self.settled().astype(dtype)
@@ -156,12 +160,15 @@ class FollowedValue(NDArrayOperatorsMixin):
 
     def by_member(self) -> NDArray[Any]:
         """Values of all blocks that are in a class, where all lanes of a block share them; shape ``(members,)``."""
+        return (self._unbounded_by_member() >> self.right).astype(self.dtype)
+
+    def _unbounded_by_member(self) -> Integers:
+        """The same before their type wraps them around, and before an open quotient is taken."""
         classes = self.classes
         own = np.broadcast_to(self.lanes[:, 0], (classes.count,))[classes.rows]
         shift = classes.shift(tuple((f, np.broadcast_to(c[:, 0], (classes.count,))) for f, c in self.steps.items()))
-        if self.right:
-            return ((own + shift) >> self.right).astype(self.dtype)
-        return (own.astype(np.int64) + shift).astype(self.dtype)
+        found: Integers = own.astype(np.int64) + shift
+        return found
 
     def whole(self) -> Integers | None:
         """The lanes as integers to which shifts are added without wrapping around; None where they may be too large."""
@@ -182,8 +189,8 @@ class FollowedValue(NDArrayOperatorsMixin):
         self.classes.stay_within(values, self.steps, low, high)
         return values
 
-    def _quotient_fits(self, dtype: np.dtype[Any]) -> bool:
-        """Whether an open quotient lies in the range of a type in every lane that runs and every block."""
+    def _fits(self, dtype: np.dtype[Any]) -> bool:
+        """Whether the values of all lanes that run lie in the range of a type in every block, before one wraps them around."""
         reach = self.classes.reach(self.steps)
         if reach is None:
             return False
@@ -317,7 +324,7 @@ def _of_open_quotient(classes: BlockClasses, x: Any, y: Any, sign: int, dtype: n
     total = FollowedValue(
         classes, quotient.lanes + sign * scale * lanes, _sum(quotient.steps, steps, sign), quotient.right, dtype
     )
-    return total if total._quotient_fits(dtype) else None
+    return total if total._fits(dtype) else None
 
 
 def _multiply(classes: BlockClasses, x: Any, y: Any) -> Values:

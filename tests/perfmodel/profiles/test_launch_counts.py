@@ -336,6 +336,19 @@ def test_tiles_numbered_along_one_axis_are_taken_apart(width: int, rows: int) ->
         assert found.shape == (tiles, rows)
 
 
+def test_tiles_are_taken_apart_by_a_product_with_a_reciprocal() -> None:
+    tiles, rows = 128, 512
+    body = (
+        "const int r = (int)((unsigned long long)b * (unsigned)n >> m);"  # its low word wraps around from block to block
+        f"const int x = (b - r * {tiles}) * 64 + t; out[r * {tiles * 64} % 4096 + x] = 2.0f * in[x];"
+    )
+    launch = Launch(grid_x=tiles * rows, block_x=64)
+    found, everything = counted(body, launch, n=-(2**31), m=38)
+    assert_equal(found, everything)
+    assert found.exact
+    assert found.blocks_executed <= 8
+
+
 @pytest.mark.parametrize(
     ("written", "exact"),
     [
