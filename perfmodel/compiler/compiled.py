@@ -14,7 +14,8 @@ from .assembler import Assembled, assemble
 from .device_images import ImageKind, device_images, image_for
 from .front_end import Ptx, compile_apart
 from .kernel_names import find_kernel, kernels_of, no_kernel
-from .nvcc import compile_file, plain_file_names
+from .nvcc import compile_file
+from .nvcc_run import plain_file_names
 from .request import CompileRequest, including_requests
 from .resources import Resources, code_digest, read_resources
 from .toolchain import compiler_version, nvcc_available, nvcc_version

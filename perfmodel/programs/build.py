@@ -18,7 +18,7 @@ from elftools.elf.elffile import ELFFile
 from ..compiler.disk_cache import cache_directory
 from ..compiler.kernel_names import demangled
 from ..compiler.messages import errors_of, missing_header, one_line
-from ..compiler.nvcc import OLD_NAMES, SEPARATE, further_options, is_in_other_file
+from ..compiler.nvcc_options import OLD_NAMES, SEPARATE, further_options, is_in_other_file
 from ..compiler.toolchain import cuda13_program, nvcc_version, run_compiler
 from ..core.files import require_regular
 from ..errors import CompileError, InputError
