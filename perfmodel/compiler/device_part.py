@@ -11,10 +11,7 @@ from threading import Lock
 
 from ..errors import CompileError
 from .host_code import Extent, device_macros
-from .messages import (
-    errors_of,
-    missing_header,
-)
+from .messages import errors_of, missing_header
 from .nvcc_run import MOST_ROUNDS, UNROLL_MACRO, DevicePart, NvccRun, RefusedError, instantiation_of, is_of_wrapper
 from .request import CompileRequest
 

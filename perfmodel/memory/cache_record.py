@@ -12,7 +12,7 @@ import numpy as np
 from ..core.constants import LINE_BYTES
 from ..simulator.global_memory import Segment
 from .atomics import AtomicsOfBlocks
-from .grid_streams import LINE_WORDS, Movement, Placement, positions
+from .block_placement import LINE_WORDS, Movement, Placement, positions
 from .trace import (
     LOAD,
     LOCAL_LINES,

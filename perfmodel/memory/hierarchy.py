@@ -24,11 +24,12 @@ from ..simulator.global_memory import Segment
 from ..simulator.simulation import Budget, Mode
 from .access_counts import BLOCK_TOTALS, READS, AccessCounts
 from .atomics import AtomicObserver, Contention
+from .block_placement import Placement, place_blocks
 from .block_schedule import begins_of_blocks, residency, schedule_blocks
 from .cache_record import CacheRecord
 from .fitted_shares import shares
 from .gpc_simulation import MergedTraffic, Pace, merged_traffic, share_of_launch
-from .grid_streams import GridStreams, Placement, place_blocks
+from .grid_streams import GridStreams
 from .l1 import L1Traffic, l1_traffic, launch_rates
 from .l2 import DramTraffic, partition_of_sms, sampled_dram_traffic
 from .request_coalescing import gpcs_of_blocks

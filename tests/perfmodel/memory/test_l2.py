@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
-from perfmodel.memory.grid_streams import GridStreams, LaunchStream, place_blocks
+from perfmodel.memory.block_placement import place_blocks
+from perfmodel.memory.grid_streams import GridStreams, LaunchStream
 from perfmodel.memory.l2 import dram_traffic, shared_l2_bytes, written_by_the_end
 from perfmodel.memory.trace import BlockStream, Kind
 from perfmodel.simulator.global_memory import Segment
