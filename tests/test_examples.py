@@ -74,7 +74,9 @@ def test_the_readme_shows_python_and_commands() -> None:
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_a_command_of_the_manual_is_one_that_the_program_takes(words: tuple[str, ...]) -> None:
+def test_a_command_of_the_manual_is_one_that_the_program_takes(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The command parses, its GPU exists, and the problem's options are those of the family that it names."""
     import typer.main
 
@@ -85,6 +87,9 @@ def test_a_command_of_the_manual_is_one_that_the_program_takes(words: tuple[str,
     assert command is not None, words[0]
     if "--help" in words:
         return
+    if "-I" in words:  # a folder of headers is looked for
+        (tmp_path / words[words.index("-I") + 1]).mkdir()
+        monkeypatch.chdir(tmp_path)
     context = command.make_context(words[0], list(words[1:]))
     given = context.params
     for name in [given["gpu"]] if isinstance(given.get("gpu"), str) else given.get("gpu") or []:

@@ -45,6 +45,7 @@ RANDOM_INTEGERS = (0, 127)
 def buffer_contents(spec: BufferSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> NDArray[Any] | Contents:
     """What a buffer holds before the launch; sizes may use names of a tuning space.
 
+    >>> from perfmodel.launch.argument_text import parse_argument
     >>> np.asarray(buffer_contents(parse_argument("i32[N]=arange"), np.random.default_rng(0), {"N": 3})).tolist()
     [0, 1, 2]
     """
@@ -113,6 +114,7 @@ def _loaded(text: str, path: Path) -> NDArray[Any]:
 def scalar_value(spec: ScalarSpec, element: ElementType, names: Mapping[str, Value]) -> np.generic:
     """The scalar as NumPy value of a type: its own, or for one without a type that of its parameter.
 
+    >>> from perfmodel.launch.argument_text import parse_argument
     >>> scalar_value(parse_argument("2 * N"), ElementType.U8, {"N": 100})
     np.uint8(200)
     """
@@ -137,6 +139,7 @@ class StructureContents:
 def structure_contents(spec: StructureSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> StructureContents:
     """A structure; its fields lie where C++ puts them, each at a multiple of its element's size.
 
+    >>> from perfmodel.launch.argument_text import parse_argument
     >>> found = structure_contents(parse_argument("struct=i8=1,f64=0.5,*f32[4]"), np.random.default_rng(0), {})
     >>> len(found.content), [(offset, field, buffer.size) for offset, field, buffer in found.pointed]
     (24, [(16, 3, 4)])
@@ -169,6 +172,7 @@ def tensor_map_tiling(spec: TensorMapSpec, names: Mapping[str, Value]) -> Tensor
     Raises:
         InputError: the driver would refuse it.
 
+    >>> from perfmodel.launch.argument_text import parse_argument
     >>> tensor_map_tiling(parse_argument("tensormap=f16[M,64]:box=128,64:swizzle=128"), {"M": 512}).shape
     (512, 64)
     """
@@ -199,6 +203,7 @@ def seen_texture(spec: TextureSpec, names: Mapping[str, Value]) -> Texture:
     Raises:
         InputError: CUDA would create no such object.
 
+    >>> from perfmodel.launch.argument_text import parse_argument
     >>> seen_texture(parse_argument("texture=u8[N,64]:channels=4:float:linear"), {"N": 32}).size_bytes
     8192
     """

@@ -332,7 +332,7 @@ def sm_issues(
     budget: int = SIMULATED_INSTRUCTIONS,
 ) -> SmIssues:
     """What the warps of one SM issue and when, of so many instructions; arguments as for `sm_seconds`."""
-    from .sm_simulation import simulate_logged
+    from .sm_simulation import simulate_sm
 
     usual, _ = _usual_and_longest(traces, int(launch.blocks), gpu)
     counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
@@ -344,7 +344,7 @@ def sm_issues(
     paths = _paths(usual, gpu)
     log = np.zeros((budget, 3))
     held = _held_blocks(usual, launch, resident, average, gpu)
-    run = simulate_logged(code, paths, machine, resident, held, average, budget, log)
+    run = simulate_sm(code, paths, machine, resident, average, budget, held, log)
     kept = log[: run.issued]
     return SmIssues(
         warp=kept[:, 0].astype(np.int64),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfmodel.compiler import compiled as compiling
-from perfmodel.compiler import nvcc
+from perfmodel.compiler import nvcc_run
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.user_kernel import described_signature, dynamic_shared_array, signature_of, user_request
 from perfmodel.errors import CompileError, InputError, PerfmodelError
@@ -368,7 +368,7 @@ def test_a_header_that_the_build_makes_is_told_by_its_template(tmp_path: Path) -
 
 
 def test_a_crash_of_the_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvcc, "run_compiler", lambda *_: (139, "Segmentation fault\n"))
+    monkeypatch.setattr(nvcc_run, "run_compiler", lambda *_: (139, "Segmentation fault\n"))
     with pytest.raises(CompileError, match=r"source.cu: nvcc crashes on this file \(Segmentation fault\), outside"):
         compiled("__global__ void crash() { }", "crash")
 

@@ -1,0 +1,212 @@
+"""The state of one SM while `sm_simulation` runs it: warps, blocks, schedulers, caches of code and constants, memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine_code.issue_table import BANKS, Pipe
+from .sm_records import STALLS, Code, Floats, Integers, Machine, Paths
+
+PIPES = len(Pipe) + 1
+SCOREBOARDS = 6
+COPY_GROUPS = 16
+"""Groups of asynchronous copies of a warp that are distinguished."""
+NEVER = 1e18
+
+READY, LAST, COPY, SENT, ENDED = range(5)
+"""Columns of `Warps.times`: it can issue, arrived at its barrier, its copies are there, its stores have left, it has ended."""
+STRETCH, OFFSET, END, NEXT, AGE, GROUPS, AT_BARRIER, REQUEST, LAST_REQUEST, TRACE = range(10)
+"""Columns of `Warps.places`."""
+BEGUN, OVER, EMPTY = range(3)
+"""Elements of `Blocks.numbers`: blocks that have begun, that are over, that had nothing to do."""
+DISPATCHED = 0
+"""Element of `Blocks.clock`: when the last block was given out."""
+DATA, L2, DRAM, WRITE, FETCH, DRAM_BUSY, CONSTANTS, FAR_FETCH, L2_BUSY = range(9)
+CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS = range(9, 13)
+"""Elements of `Memory.servers`: until when each is busy, of ``_BUSY`` for how long it has been."""
+ASKED, LOADED, COPIED = range(3)
+"""Elements of `Memory.turns`: how many have entered each of its rings."""
+
+
+class Warps(NamedTuple):
+    """A row for each place of a warp; those of a block lie side by side.
+
+    ``releases`` and ``kinds``: when each scoreboard is free, and why it is held (`Stall`); ``groups``: when the copies of a group
+    are there; ``walked``: steps of each walk through constants. ``home`` is the scheduler of a warp, ``members`` has the warps of
+    each scheduler, -1 behind the last.
+    """
+
+    times: Floats
+    places: Integers
+    releases: Floats
+    kinds: Integers
+    groups: Floats
+    walked: Integers
+    home: Integers
+    members: Integers
+
+
+class Blocks(NamedTuple):
+    """An element for each place of a block: warps that have not ended, that wait at its barrier, when the last one came there.
+
+    ``groups_arrive``: when the sectors of a group of its requests are there; 0 before they are asked for. ``finished`` has the
+    ends of all blocks in order.
+    """
+
+    living: Integers
+    waiting: Integers
+    arrived: Floats
+    occupied: NDArray[np.bool_]
+    groups_arrive: Floats
+    finished: Floats
+    numbers: Integers
+    clock: Floats
+
+
+class Schedulers(NamedTuple):
+    """A row for each scheduler: until when its pipes, banks of registers and issue slot are taken, and the warp that issued last.
+
+    ``chosen`` can issue first, at ``earliest``; where it is ``stale`` both are to be worked out again.
+    """
+
+    pipes: Floats
+    banks: Floats
+    free: Floats
+    last: Integers
+    earliest: Floats
+    chosen: Integers
+    stale: NDArray[np.bool_]
+
+
+class CodeCaches(NamedTuple):
+    """Lines of code: when each came to a scheduler, its number in the order in which they came, at the end how many did.
+
+    ``held`` and ``reached``: order and arrival in the SM's cache, from which schedulers take what they lack.
+    """
+
+    arrivals: Floats
+    inserted: Integers
+    held: Integers
+    reached: Floats
+
+
+class ConstantCaches(NamedTuple):
+    """Lines of constants likewise, with a count for each set at the end; the last row is the SM's, for reads by index.
+
+    ``reached``: when the group of lines that comes from L2 is in the SM.
+    """
+
+    arrivals: Floats
+    inserted: Integers
+    reached: Floats
+
+
+class Memory(NamedTuple):
+    """Servers, and rings of what is under way: the queue of the data pipe, loads, lines of asynchronous copies.
+
+    ``chances`` and ``far`` add up the chances of each instruction to go behind L1 and to wait for DRAM, so that as many requests
+    do as the counts say, evenly; ``firsts`` those of sectors that a block asks for first to be missed by L1 and to wait for DRAM,
+    and of joint waits.
+    """
+
+    servers: Floats
+    queue: Floats
+    flying: Floats
+    copies: Floats
+    turns: Integers
+    chances: Floats
+    far: Floats
+    firsts: Floats
+
+
+class Sm(NamedTuple):
+    """All of it; ``stalls`` are warp cycles by `Stall`."""
+
+    warps: Warps
+    blocks: Blocks
+    schedulers: Schedulers
+    code: CodeCaches
+    constants: ConstantCaches
+    memory: Memory
+    stalls: Floats
+
+
+def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks: int) -> Sm:
+    """One SM before its first block, with places for so many blocks, and so many to run."""
+    warps, schedulers = places * paths.warps_per_block, machine.schedulers
+    times = np.zeros((warps, ENDED + 1))
+    times[:, READY] = NEVER
+    home, members = _homes(places, paths.warps_per_block, schedulers)
+    held = np.zeros(machine.code_lines + 1, np.int64)
+    if machine.code_lines <= machine.l1_lines:  # fetched as the launch begins, and kept
+        held[:-1] = np.arange(1, machine.code_lines + 1)
+        held[-1] = machine.code_lines
+    groups = int(np.diff(paths.group_offsets).max(initial=1))
+    constants = len(paths.constant_far)
+    return Sm(
+        warps=Warps(
+            times=times,
+            places=np.zeros((warps, TRACE + 1), np.int64),
+            releases=np.zeros((warps, SCOREBOARDS)),
+            kinds=np.zeros((warps, SCOREBOARDS), np.int64),
+            groups=np.zeros((warps, COPY_GROUPS)),
+            walked=np.zeros((warps, max(paths.walks, 1)), np.int64),
+            home=home,
+            members=members,
+        ),
+        blocks=Blocks(
+            living=np.zeros(places, np.int64),
+            waiting=np.zeros(places, np.int64),
+            arrived=np.zeros(places),
+            occupied=np.zeros(places, np.bool_),
+            groups_arrive=np.zeros((places, groups)),
+            finished=np.zeros(blocks),
+            numbers=np.zeros(EMPTY + 1, np.int64),
+            clock=np.zeros(DISPATCHED + 1),
+        ),
+        schedulers=Schedulers(
+            pipes=np.zeros((schedulers, PIPES)),
+            banks=np.zeros((schedulers, BANKS)),
+            free=np.zeros(schedulers),
+            last=np.full(schedulers, -1, np.int64),
+            earliest=np.full(schedulers, NEVER),
+            chosen=np.full(schedulers, -1, np.int64),
+            stale=np.ones(schedulers, np.bool_),
+        ),
+        code=CodeCaches(
+            arrivals=np.zeros((schedulers, machine.code_lines)),
+            inserted=np.zeros((schedulers, machine.code_lines + 1), np.int64),
+            held=held,
+            reached=np.zeros(machine.code_lines),
+        ),
+        constants=ConstantCaches(
+            arrivals=np.zeros((schedulers + 1, constants)),
+            inserted=np.zeros((schedulers + 1, constants + machine.constant_sets), np.int64),
+            reached=np.zeros(constants),
+        ),
+        memory=Memory(
+            servers=np.zeros(ATOMICS + 1),
+            queue=np.zeros(machine.data_queue),
+            flying=np.zeros(machine.loads_in_flight),
+            copies=np.zeros(machine.copied_lines),
+            turns=np.zeros(COPIED + 1, np.int64),
+            chances=np.zeros(len(code.pipe)),
+            far=np.zeros(len(code.pipe)),
+            firsts=np.zeros(3),
+        ),
+        stalls=np.zeros(STALLS),
+    )
+
+
+def _homes(places: int, warps: int, schedulers: int) -> tuple[Integers, Integers]:
+    """Scheduler of each warp, and the warps of each scheduler (-1 behind the last): every block begins with another one."""
+    block, warp = np.divmod(np.arange(places * warps), warps)
+    home = (warp + block) % schedulers
+    members = np.full((schedulers, places * warps), -1, np.int64)
+    for scheduler in range(schedulers):
+        own = np.flatnonzero(home == scheduler)
+        members[scheduler, : len(own)] = own
+    return home, members
