@@ -385,17 +385,7 @@ def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) ->
     if not name and (wish.grid is None or wish.block is None):  # which kernel it is comes before how it is launched
         request = user_request(kernel_source, name, wish.values, wish.options)
         origin = split_name(compile_kernel(request, wish.architecture).kernel_name)[0]
-    return BroughtKernel(
-        source=kernel_source,
-        kernel=name,
-        name=name,
-        arguments=wish.arguments,
-        values=wish.values,
-        options=wish.options,
-        grid=wish.required_grid(origin or "the kernel"),
-        block=wish.required_block(origin),
-        shared_bytes=wish.shared_bytes,
-    )
+    return wish.brought(kernel_source, name, origin)
 
 
 def _require_no_dynamic_shared(name: str, compiled: CompiledKernel, code: Code) -> None:

@@ -278,9 +278,9 @@ def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
     code, launch, gpu, effort = asked.code, asked.launch, asked.gpu, asked.effort
     checked = _checked_blocks(launch, effort) if asked.check else None
     guests = []
+    steering = list(dict.fromkeys((steering_instructions(code), steering_without_long_ways(code))))
     if checked is not None:
-        for steering in (steering_instructions(code), steering_without_long_ways(code)):
-            guests.append(Guest(blocks=checked, make=partial(SteeringLoads, steering), spaces=_OF_LOADS))
+        guests = [Guest(blocks=checked, make=partial(SteeringLoads, one), spaces=_OF_LOADS) for one in steering]
     follow = gpu is not None and asked.critical_path and isinstance(code, MachineCode)
     if follow:
         guests.append(Guest(blocks=traced_blocks(launch), make=WarpObserver, follow=True))
@@ -300,7 +300,7 @@ def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
     counted = _counted_launch(asked, found)
     if checked is not None:
         faults = _executed_faults(asked, found.checked) if found.undecided else found.faults
-        every, further = (observer.buffers(found.segments) for observer in found.observers[:2])
+        every, further = (found.observers[k].buffers(found.segments) for k in (0, len(steering) - 1))
         counted = replace(
             counted,
             faults=faults,

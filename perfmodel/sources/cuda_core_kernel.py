@@ -31,22 +31,13 @@ def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     code = kernel_object.code
     content = Path(code).read_bytes() if isinstance(code, str) else bytes(code)
     is_text = kind is SourceKind.PTX
-    return BroughtKernel(
-        source=KernelSource(
-            kind=kind,
-            file_name=kernel_object.name or "object code",
-            text=content.rstrip(b"\0").decode() if is_text else "",
-            content=b"" if is_text else content,
-        ),
-        kernel=names.get(name, name),
-        name=name,
-        arguments=wish.arguments,
-        values=wish.values,
-        options=wish.options,
-        grid=wish.required_grid(f"kernel {name} of the ObjectCode"),
-        block=wish.required_block(f"kernel {name} of the ObjectCode"),
-        shared_bytes=wish.shared_bytes,
+    source = KernelSource(
+        kind=kind,
+        file_name=kernel_object.name or "object code",
+        text=content.rstrip(b"\0").decode() if is_text else "",
+        content=b"" if is_text else content,
     )
+    return wish.brought(source, names.get(name, name), f"kernel {name} of the ObjectCode", name=name)
 
 
 def _text(symbol: bytes | str) -> str:

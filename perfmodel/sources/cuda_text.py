@@ -19,14 +19,5 @@ def read(kernel_object: CudaText, wish: KernelWish) -> BroughtKernel:
     """One kernel of the text; the only one needs no name."""
     name = wish.kernel or ""
     origin = f"kernel {name} of the text" if name else "the kernel of the text"
-    return BroughtKernel(
-        source=KernelSource(kind=SourceKind.CUDA_FILE, file_name="source.cu", text=kernel_object.code),
-        kernel=name,
-        name=name,
-        arguments=wish.arguments,
-        values=wish.values,
-        options=wish.options,
-        grid=wish.required_grid(origin),
-        block=wish.required_block(origin),
-        shared_bytes=wish.shared_bytes,
-    )
+    source = KernelSource(kind=SourceKind.CUDA_FILE, file_name="source.cu", text=kernel_object.code)
+    return wish.brought(source, name, origin)

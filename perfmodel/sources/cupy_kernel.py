@@ -16,18 +16,7 @@ def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     name = wish.kernel or getattr(kernel_object, "name", None)
     if name is None:
         raise InputError(f"kernel is missing: a RawModule may hold several; {NAME_ONE}")
-    source = _source(kernel_object)
-    return BroughtKernel(
-        source=source,
-        kernel=name,
-        name=name,
-        arguments=wish.arguments,
-        values=wish.values,
-        options=(*kernel_object.options, *wish.options),
-        grid=wish.required_grid(f"the CuPy kernel {name}"),
-        block=wish.required_block(f"the CuPy kernel {name}"),
-        shared_bytes=wish.shared_bytes,
-    )
+    return wish.brought(_source(kernel_object), name, f"the CuPy kernel {name}", options=kernel_object.options)
 
 
 def _source(kernel_object: Any) -> KernelSource:

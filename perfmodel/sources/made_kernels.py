@@ -150,8 +150,13 @@ def _value(node: ast.expr | ast.FunctionDef, around: tuple[ast.AST, ...], module
             return error
     if isinstance(node, ast.FunctionDef):
         return _run(node, names, module) or names.get(node.name)
+    return _evaluated(node, names, module)
+
+
+def _evaluated(expression: ast.expr, names: dict[str, Any], module: UserModule) -> Any:
+    """The value of an expression, or the exception that it ends with."""
     try:
-        return eval(compile(ast.Expression(node), str(module.path), "eval"), names)
+        return eval(compile(ast.Expression(expression), str(module.path), "eval"), names)
     except Exception as error:  # whatever the user's expression raises
         return error
 
@@ -189,17 +194,16 @@ def _given(statement: ast.stmt) -> set[str]:
 
 
 def _defaults(arguments: ast.arguments, names: dict[str, Any], module: UserModule) -> None:
-    """Give parameters their defaults; those without one have no value."""
+    """Give parameters their defaults; those without one, or whose default fails, have no value where it is needed."""
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [*zip(reversed(positional), reversed(arguments.defaults), strict=False)]
     pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
     for name in (*positional, *arguments.kwonlyargs):
         names.pop(name.arg, None)
     for name, value in pairs:
-        try:
-            names[name.arg] = eval(compile(ast.Expression(value), str(module.path), "eval"), names)
-        except Exception:  # it has no value then, which shows where it is needed
-            continue
+        default = _evaluated(value, names, module)
+        if not isinstance(default, Exception):
+            names[name.arg] = default
 
 
 def _run(statement: ast.stmt, names: dict[str, Any], module: UserModule) -> Exception | None:

@@ -38,7 +38,8 @@ def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[obj
         return kernels[holder], inner or None, module.note
     made = made_kernels(module)
     kernels |= {key: value for key, value in made.kernels.items() if key not in kernels}
-    launched = {key: value for key, value in kernels.items() if key not in _called_by_others(kernels)}
+    called = _called_by_others(kernels)
+    launched = {key: value for key, value in kernels.items() if key not in called}
     if name is None and len(launched) == 1:
         return next(iter(launched.values())), None, module.note
     if holder in kernels:

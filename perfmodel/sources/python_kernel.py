@@ -53,6 +53,26 @@ class KernelWish:
             )
         return self.grid
 
+    def brought(
+        self, source: KernelSource, kernel: str, origin: str, *, name: str = "", options: Sequence[str] = ()
+    ) -> BroughtKernel:
+        """A kernel whose launch only the user knows.
+
+        ``origin`` is what lacks a grid or a block, for the messages, ``name`` what results call the kernel, as the code where it
+        is empty; ``options`` are those of the object, before the user's.
+        """
+        return BroughtKernel(
+            source=source,
+            kernel=kernel,
+            name=name or kernel,
+            arguments=self.arguments,
+            values=self.values,
+            options=(*options, *self.options),
+            grid=self.required_grid(origin),
+            block=self.required_block(origin),
+            shared_bytes=self.shared_bytes,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroughtKernel:

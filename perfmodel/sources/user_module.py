@@ -178,6 +178,17 @@ class AbsentLibraries:
         self.names.append(library)
         return True
 
+    def run(self, statement: Callable[[], object]) -> None:
+        """Run something of the user's, again for each library that it lacks; what else it raises comes through."""
+        while True:
+            try:
+                statement()
+            except ModuleNotFoundError as error:
+                if not self.provide((error.name or "").partition(".")[0]):
+                    raise
+            else:
+                return
+
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """What the import system asks for a module that it does not find elsewhere."""
         absent = name.partition(".")[0] in self.names
@@ -265,17 +276,12 @@ def _run_file(tree: ast.Module, path: Path, names: dict[str, Any], libraries: Ab
 
 
 def _run(statement: Callable[[], None], libraries: AbsentLibraries) -> BaseException | None:
-    """Run a statement, again for each library that it lacks; the error that it ends with."""
-    while True:
-        try:
-            statement()
-        except ModuleNotFoundError as error:
-            if not libraries.provide((error.name or "").partition(".")[0]):
-                return error
-        except (Exception, SystemExit) as error:  # whatever the user's file raises
-            return error
-        else:
-            return None
+    """Run a statement with stand-ins; the error that it ends with."""
+    try:
+        libraries.run(statement)
+    except (Exception, SystemExit) as error:  # whatever the user's file raises
+        return error
+    return None
 
 
 def _package(path: Path) -> list[str]:

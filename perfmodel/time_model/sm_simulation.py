@@ -459,7 +459,7 @@ def _passed(code: Code, machine: Machine, warps: Warps, warp: int, index: int, t
 def _keep_boards(code: Code, warps: Warps, warp: int, index: int, result: float, read: float) -> None:
     """Hold the scoreboards that an instruction sets: of its result, and of its operands."""
     releases, kinds, wait = warps.releases[warp], warps.kinds[warp], code.wait[index]
-    far = wait >= _SHARED and wait <= _ASYNC_COPY and wait != _SHARED and wait != _CONSTANT
+    far = wait > _SHARED and wait <= _ASYNC_COPY
     board = code.write_barrier[index]
     if board < SCOREBOARDS and result > releases[board]:
         releases[board], kinds[board] = result, _LONG if far else _SHORT

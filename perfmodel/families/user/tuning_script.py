@@ -111,10 +111,10 @@ def _run(script: Path, folder: Path, arguments: Sequence[str]) -> str:
     np.random.seed(0)  # noqa: NPY002  # the generator that scripts use
     seeded = np.random.default_rng
     np.random.default_rng = lambda seed=None: seeded(0 if seed is None else seed)
-    libraries = AbsentLibraries((script.parent,))
+    libraries = AbsentLibraries((script.parent,))  # what draws or keeps results need not be installed
     sys.meta_path.append(libraries)
     try:
-        _run_with(libraries, script)
+        libraries.run(lambda: runpy.run_path(str(script), run_name="__main__"))
     except _RecordedError:
         return ""
     except InputError as error:
@@ -126,18 +126,6 @@ def _run(script: Path, folder: Path, arguments: Sequence[str]) -> str:
         where = f"line {lines[-1]}: " if lines else ""
         return f"{where}{type(error).__name__}: {' '.join(str(error).split())}"
     return "it does not call tune_kernel"
-
-
-def _run_with(libraries: AbsentLibraries, script: Path) -> None:
-    """Run the script, again for each library that it lacks: what draws or keeps results need not be installed."""
-    while True:
-        try:
-            runpy.run_path(str(script), run_name="__main__")
-        except ModuleNotFoundError as error:
-            if not libraries.provide((error.name or "").partition(".")[0]):
-                raise
-        else:
-            return
 
 
 if __name__ == "__main__":

@@ -147,8 +147,9 @@ class FollowedValue(NDArrayOperatorsMixin):
             return resolved._as(dtype) if isinstance(resolved, FollowedValue) else resolved.astype(dtype)
         if dtype.itemsize > self.dtype.itemsize:
             if self.shape[1] == 1 and not self._fits(self.dtype):
-                values = self.by_member()
-                if (values != self._unbounded_by_member()).any():
+                unbounded = self._unbounded_by_member()
+                values = unbounded.astype(self.dtype)
+                if (values != unbounded).any():
                     return of_blocks(self.classes, values.astype(dtype))
             whole = self.whole()
             if whole is None:
