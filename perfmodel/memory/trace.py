@@ -174,7 +174,7 @@ class Traced:
 def _read_after_written(
     of: NDArray[np.bool_], place: tuple[Integers, ...], time: Integers, kind: Integers, words: Integers
 ) -> NDArray[np.bool_]:
-    """Which of some entries are reads of words that were written at the same place at an earlier time."""
+    """Which of some entries are reads of words that were written at the same place at earlier times, each of them."""
     found = np.zeros(len(time), np.bool_)
     *_, line = place
     writes = np.flatnonzero(of & (kind == Kind.WRITE))
@@ -186,12 +186,18 @@ def _read_after_written(
     entries = np.append(writes, reads)
     _, number = np.unique(np.stack([column[entries] for column in place]), axis=1, return_inverse=True)
     number = number.reshape(-1)
-    first = np.full(int(number.max()) + 1, np.iinfo(np.int64).max)
-    written = np.zeros(len(first), np.int64)
+    key = number * (int(time[entries].max()) + 1) + time[entries]
     of_write, of_read = number[: len(writes)], number[len(writes) :]
-    np.minimum.at(first, of_write, time[writes])
-    np.bitwise_or.at(written, of_write, words[writes])
-    found[reads] = (first[of_read] < time[reads]) & (words[reads] & ~written[of_read] == 0)
+    order = np.argsort(key[: len(writes)])
+    of_write, written, keys = of_write[order], words[writes[order]], key[: len(writes)][order]
+    rank = np.arange(len(order)) - np.searchsorted(of_write, of_write)
+    distance = 1
+    while distance <= rank.max():  # what has been written to a place up to each write
+        own = np.flatnonzero(rank >= distance)
+        written[own] = written[own] | written[own - distance]
+        distance *= 2
+    last = np.searchsorted(keys, key[len(writes) :]) - 1
+    found[reads] = (last >= 0) & (of_write[last] == of_read) & (words[reads] & ~written[last] == 0)
     return found
 
 

@@ -84,6 +84,16 @@ extern "C" __global__ void reread(float *own, float *out)
     out[blockIdx.x * 128 + threadIdx.x] = sum;
 }
 """
+IN_PARTS = """
+extern "C" __global__ void in_parts(float *own)
+{
+    float *mine = own + blockIdx.x * 1024 + threadIdx.x / 8 * 32 + threadIdx.x % 8;
+    for (int sector = 0; sector < 4; sector++) {
+        mine[8 * sector] *= 2.0f;
+        __syncthreads();
+    }
+}
+"""
 STACK = """
 extern "C" __global__ void stack(unsigned *out, int rounds)
 {
@@ -290,6 +300,13 @@ def test_what_a_block_has_written_it_does_not_read_from_dram() -> None:
     found = hierarchy_of(OWN, "h200", Launch(grid_x=264, block_x=256), floats("in", n), floats("out", n, output=True))
     assert found.l2_read_sectors == 2 * n * 4 / 32
     assert found.dram_read_bytes == with_code(OWN, "sm_90", n * 4)
+
+
+@pytest.mark.compiler
+def test_what_a_block_writes_later_it_reads_from_dram_first() -> None:
+    n = 1024 * 264
+    found = hierarchy_of(IN_PARTS, "h200", Launch(grid_x=264, block_x=256), floats("own", n, output=True))
+    assert found.dram_read_bytes == with_code(IN_PARTS, "sm_90", n * 4)  # sector by sector, each line in four steps
 
 
 @pytest.mark.compiler
