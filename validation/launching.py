@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.launch.launch import Buffer, KernelCall, Launch, TensorMap
+from perfmodel.launch.launch import Buffer, KernelCall, Launch, Structure, TensorMap
 from perfmodel.launch.tensor_map import TENSOR_MAP_BYTES, TensorTiling
 from perfmodel.records.schema import FailureKind
 
@@ -67,6 +67,35 @@ class DeviceTensorMap:
         return DeviceTensorMap.of(self.array.copy(), self.tiling, self.by_pointer)
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceStructure:
+    """What pointers of structures point to, by their offsets, and what the kernel is handed: the bytes, or an array of them."""
+
+    arrays: Mapping[int, Any]
+    content: NDArray[np.uint8]
+    by_pointer: bool
+    argument: Any
+
+    @classmethod
+    def of(cls, arrays: Mapping[int, Any], content: NDArray[np.uint8], by_pointer: bool) -> DeviceStructure:
+        """Structures with the addresses of arrays on the device."""
+        content = content.copy()
+        for offset, array in arrays.items():
+            content[offset : offset + 8] = np.frombuffer(np.uint64(array.data.ptr).tobytes(), np.uint8)
+        argument = import_cupy().asarray(content) if by_pointer else content.view(f"V{len(content)}")
+        return cls(arrays, content, by_pointer, argument)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(int(array.nbytes) for array in self.arrays.values())
+
+    def copy(self) -> DeviceStructure:
+        """The structures with copies of the arrays."""
+        arrays = {offset: array.copy() for offset, array in self.arrays.items()}
+        return DeviceStructure.of(arrays, self.content, self.by_pointer)
+
+
 def encoded_map(address: int, tiling: TensorTiling) -> NDArray[np.uint8]:
     """The map of an array at an address, by the driver's ``cuTensorMapEncodeTiled``, which counts axes from the innermost."""
     rank, room = tiling.rank, np.zeros(2 * TENSOR_MAP_BYTES, np.uint8)
@@ -108,13 +137,16 @@ def load_kernel(cubin: Path, kernel_name: str, dynamic_shared_bytes: int, *, coo
     return DeviceKernel(module, function)
 
 
-def upload_constants(kernel: DeviceKernel, call: KernelCall) -> None:
-    """Fill the module's constant and global arrays."""
+def upload_constants(kernel: DeviceKernel, call: KernelCall) -> tuple[Any, ...]:
+    """Fill the module's constant and global arrays, which are returned."""
     cupy = import_cupy()
+    filled = []
     for constant in call.constants:
         target = cupy.ndarray(constant.array.shape, constant.array.dtype, kernel.module.get_global(constant.name))
         target.set(np.ascontiguousarray(constant.array))
+        filled.append(target)
     cupy.cuda.runtime.deviceSynchronize()
+    return tuple(filled)
 
 
 def upload(call: KernelCall) -> DeviceCall:
@@ -123,6 +155,12 @@ def upload(call: KernelCall) -> DeviceCall:
     arguments: list[Any] = []
     outputs: dict[str, Any] = {}
     for parameter in call.parameters:
+        if isinstance(parameter, Structure):
+            pointed = {at: cupy.asarray(np.ascontiguousarray(buffer.array)) for at, buffer in parameter.pointers}
+            content = np.frombuffer(parameter.content, np.uint8)
+            arguments.append(DeviceStructure.of(pointed, content, parameter.by_pointer))
+            outputs.update({buffer.name: pointed[at] for at, buffer in parameter.pointers if buffer.output})
+            continue
         if not isinstance(parameter, Buffer | TensorMap):
             arguments.append(parameter)
             continue
@@ -142,19 +180,23 @@ def duplicate(call: DeviceCall) -> DeviceCall:
     """The same arguments on copies of the buffers, made on the device."""
     outputs = {id(array): name for name, array in call.outputs.items()}
     copies = tuple(value if isinstance(value, np.generic) else value.copy() for value in call.arguments)
-    arrays = zip(map(_array, call.arguments), map(_array, copies), strict=True)
-    named = {outputs[id(old)]: new for old, new in arrays if id(old) in outputs}
+    arrays = ((_arrays(old), _arrays(new)) for old, new in zip(call.arguments, copies, strict=True))
+    pairs = (pair for old, new in arrays for pair in zip(old, new, strict=True))
+    named = {outputs[id(old)]: new for old, new in pairs if id(old) in outputs}
     import_cupy().cuda.runtime.deviceSynchronize()
     return DeviceCall(copies, named)
 
 
-def _array(argument: Any) -> Any:
-    return argument.array if isinstance(argument, DeviceTensorMap) else argument
+def _arrays(argument: Any) -> tuple[Any, ...]:
+    if isinstance(argument, DeviceStructure):
+        return tuple(argument.arrays.values())
+    return (argument.array if isinstance(argument, DeviceTensorMap) else argument,)
 
 
 def enqueue(kernel: DeviceKernel, launch: Launch, call: DeviceCall) -> None:
     """Put one launch into the current stream."""
-    handed = tuple(one.argument if isinstance(one, DeviceTensorMap) else one for one in call.arguments)
+    described = (DeviceTensorMap, DeviceStructure)
+    handed = tuple(one.argument if isinstance(one, described) else one for one in call.arguments)
     kernel.function(launch.grid, launch.block, handed, shared_mem=int(launch.dynamic_shared_bytes))
 
 

@@ -86,9 +86,10 @@ class _Restored:
     flush: L2Flush
 
     @classmethod
-    def of(cls, calls: Sequence[DeviceCall], flush: L2Flush) -> _Restored:
-        """Of some launches, with what their buffers hold now."""
-        return cls([(array, array.copy()) for call in calls for array in call.outputs.values()], flush)
+    def of(cls, calls: Sequence[DeviceCall], variables: Sequence[Any], flush: L2Flush) -> _Restored:
+        """Of some launches, with what their buffers and the module's variables hold now."""
+        written = [array for call in calls for array in call.outputs.values()]
+        return cls([(array, array.copy()) for array in (*written, *variables)], flush)
 
     def enqueue(self) -> None:
         for target, pristine in self.targets:
@@ -103,6 +104,7 @@ class Loaded:
     kernel: DeviceKernel
     launch: Launch
     call: DeviceCall
+    variables: tuple[Any, ...]
 
 
 def loaded(record: PublicRecord, folder: Path) -> Loaded:
@@ -116,8 +118,8 @@ def loaded(record: PublicRecord, folder: Path) -> Loaded:
         int(launch.dynamic_shared_bytes),
         cooperative=record.launch.cooperative,
     )
-    upload_constants(kernel, call)
-    return Loaded(kernel, launch, _by_value(upload(call)))
+    variables = upload_constants(kernel, call)
+    return Loaded(kernel, launch, _by_value(upload(call)), variables)
 
 
 def _by_value(call: DeviceCall) -> DeviceCall:
@@ -131,18 +133,19 @@ def _by_value(call: DeviceCall) -> DeviceCall:
 def timings(record: PublicRecord, one: Loaded, flush: L2Flush) -> tuple[Timing, ...]:
     """Warm and cold, as every run is timed (`timing.time_work`).
 
-    A kernel that does something else on its own results is timed cold only, its buffers restored before each sample.
+    A kernel that does something else on its own results is timed cold only, its buffers and the variables given for its module
+    restored before each sample. A graph has copies of buffers, not of variables: where there are some, it has one run.
     """
     work = KernelWork(one.kernel, one.launch, one.call)
     if not record.launch.restore:
         return time_work(work, flush, SAMPLING)
-    restored = _Restored.of([one.call], flush)
+    restored = _Restored.of([one.call], one.variables, flush)
     first = graph_samples(work.capture(1, apart=False), restored)(WARM_UP_SAMPLES)
-    runs = graph_copies(work.buffer_bytes, graph_runs(float(np.median(first))))
+    runs = 1 if one.variables else graph_copies(work.buffer_bytes, graph_runs(float(np.median(first))))
     restored.enqueue()
     calls = [one.call, *(duplicate(one.call) for _ in range(runs - 1))]
     apart = captured([launch_of(one.kernel, one.launch, call) for call in calls])
-    samples = graph_samples(apart, _Restored.of(calls, flush))
+    samples = graph_samples(apart, _Restored.of(calls, one.variables, flush))
     return (take_timing(samples, SAMPLING, L2State.COLD, TimingMethod.GRAPH),)
 
 

@@ -88,7 +88,8 @@ def analyze(
             metavar="SPEC",
             help="Once for each parameter: f32[1048576] (random), f32[64]=0, i32[64]=arange, i32[1000]=0..999, "
             "f32[64]=@file.npy, i32=512, f32=0.5, 512 (of the parameter's type), null, struct=@file.npy, "
-            "tensormap=f16[512,64]:box=128,64:swizzle=128, texture=f32[512,512]:linear, surface=f32[512,512].",
+            "struct[100]=i32[1]=0..9,f32[3], tensormap=f16[512,64]:box=128,64:swizzle=128, "
+            "texture=f32[512,512]:linear, surface=f32[512,512].",
         ),
     ] = None,
     constants: Annotated[

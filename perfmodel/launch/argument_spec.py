@@ -32,6 +32,11 @@ class Fill:
     high: float = 0
     path: Path | None = None
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether contents are random."""
+        return self.kind in (FillKind.RANDOM, FillKind.BOUNDED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferSpec:
@@ -73,11 +78,13 @@ FieldSpec = ScalarSpec | BufferSpec | PointerSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructureSpec:
-    """A structure handed over by value: a file whose bytes are the structure's, or its fields in order."""
+    """A structure, or a buffer of so many: a file that holds their bytes, or the fields of each in order."""
 
     text: str
     path: Path | None = None
     fields: tuple[FieldSpec, ...] = ()
+    in_buffer: bool = False
+    count: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

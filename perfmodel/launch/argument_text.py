@@ -27,8 +27,8 @@ from .texture import AddressMode, Extent
 
 _FORMS = (
     "f32[1048576], f32[64]=0, i32[64]=arange, i32[1000]=0..999, f32[64]=@file.npy, i32=512, f32=0.5, 512, null, "
-    "struct=@file.npy, struct=i32=64,f32=0.5,*f32[64], tensormap=f16[512,64]:box=128,64:swizzle=128, "
-    "texture=f32[512,512]:linear, surface=f32[512,512]"
+    "struct=@file.npy, struct=i32=64,f32=0.5,*f32[64], struct[100]=i32[1]=0..9,f32[3], "
+    "tensormap=f16[512,64]:box=128,64:swizzle=128, texture=f32[512,512]:linear, surface=f32[512,512]"
 )
 _SPEC = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[(.*?)\])?\s*(?:=(?!=)(.*))?", re.DOTALL)
 _COMMA = re.compile(r",(?![^(]*\))")
@@ -71,8 +71,8 @@ def parse_argument(text: str) -> ArgumentSpec:
     known = {kind.value: kind for kind in ElementType}
     if text.strip() == _NULL:
         return NullSpec(text=text)
-    if match is not None and match[1] == _STRUCTURE and match[2] is None:
-        return _structure(text, (match[3] or "").strip())
+    if match is not None and match[1] == _STRUCTURE:
+        return _structure(text, match[2], (match[3] or "").strip())
     if match is None or match[1] not in known:
         if match is None or (match[2] is None and match[3] is None):
             return ScalarSpec(text=text, element=None, value=_expression(text, text))
@@ -95,13 +95,16 @@ def parse_argument(text: str) -> ArgumentSpec:
     return BufferSpec(text=text, element=element, count=_expression(text, product), fill=fill, shape=shape)
 
 
-def _structure(text: str, value: str) -> StructureSpec:
-    """A structure from what stands behind ``struct=``."""
+def _structure(text: str, size: str | None, value: str) -> StructureSpec:
+    """A structure from what stands behind ``struct=``, or a buffer of so many as ``struct[size]=`` says."""
+    in_buffer, count = size is not None, _expression(text, size) if size and size.strip() else None
     if len(value) > 1 and value.startswith("@"):
-        return StructureSpec(text=text, path=Path(value[1:]))
+        return StructureSpec(text=text, path=Path(value[1:]), in_buffer=in_buffer, count=count)
     forms = "by its bytes, as struct=@file.npy, or by its fields, as struct=i32=64,f32=0.5,f32[3]=0,*f32[64],null"
     if not value or value.startswith("@"):
         raise InputError(f"argument {text!r}: a structure is given {forms}")
+    if in_buffer and count is None:
+        raise InputError(f"argument {text!r} needs a number of structures, as struct[100]=i32[1]=0..9,f32[3]")
     fields: list[FieldSpec] = []
     for part in re.split(r",(?![^\[(]*[\])])", value):
         pointed = part.strip().removeprefix("*")
@@ -116,7 +119,7 @@ def _structure(text: str, value: str) -> StructureSpec:
             raise InputError(f"argument {text!r}: field {field.text!r} has no type; a structure is given {forms}")
         else:
             fields.append(field)
-    return StructureSpec(text=text, fields=tuple(fields))
+    return StructureSpec(text=text, fields=tuple(fields), in_buffer=in_buffer, count=count)
 
 
 def _tensor_map(text: str, described: str) -> TensorMapSpec:

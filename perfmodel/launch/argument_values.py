@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tokenize import TokenError
@@ -18,6 +18,7 @@ from ..core.constants import round_up
 from ..errors import InputError
 from .argument_spec import (
     BufferSpec,
+    FieldSpec,
     Fill,
     FillKind,
     PointerSpec,
@@ -28,7 +29,7 @@ from .argument_spec import (
 )
 from .contents import Computed, Contents, Repeated
 from .element_type import ElementType, require_fits
-from .expression import Expression, Value
+from .expression import Expression, Value, parse_expression
 from .tensor_map import TensorTiling, tensor_tiling
 from .texture import Extent, TexelKind, Texture, checked
 
@@ -130,40 +131,73 @@ def scalar_value(spec: ScalarSpec, element: ElementType, names: Mapping[str, Val
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructureContents:
-    """Bytes of a structure, and what its pointers point to: offset, number of the field from 1, contents."""
+    """Bytes of structures, one after the other, and what their pointers point to.
 
-    content: bytes
-    pointed: tuple[tuple[int, int, NDArray[Any] | Contents], ...] = ()
+    ``pointed``: offset of the pointer, index of its structure, number of its field from 1, contents.
+    """
+
+    content: NDArray[np.uint8]
+    pointed: tuple[tuple[int, int, int, NDArray[Any] | Contents], ...] = ()
 
 
 def structure_contents(spec: StructureSpec, rng: np.random.Generator, names: Mapping[str, Value]) -> StructureContents:
-    """A structure; its fields lie where C++ puts them, each at a multiple of its element's size.
+    """A structure or a buffer of them; fields lie where C++ puts them, each at a multiple of its element's size.
 
     >>> from perfmodel.launch.argument_text import parse_argument
     >>> found = structure_contents(parse_argument("struct=i8=1,f64=0.5,*f32[4]"), np.random.default_rng(0), {})
-    >>> len(found.content), [(offset, field, buffer.size) for offset, field, buffer in found.pointed]
+    >>> len(found.content), [(offset, field, buffer.size) for offset, _, field, buffer in found.pointed]
     (24, [(16, 3, 4)])
+    >>> found = structure_contents(parse_argument("struct[3]=i32[1]=arange,i8=7"), np.random.default_rng(0), {})
+    >>> found.content.view(np.int32).tolist()
+    [0, 7, 1, 7, 2, 7]
     """
-    pointed = []
+    count = None if spec.count is None else spec.count.integer(names)
     if spec.path is not None:
-        content = np.ascontiguousarray(_loaded(spec.text, spec.path)).tobytes()
-    else:
-        content, widest = b"", 1
-        for number, field in enumerate(spec.fields, 1):
-            value: NDArray[Any]
-            if isinstance(field, PointerSpec):
-                value = np.zeros((), np.uint64)
-                if field.buffer is not None:
-                    pointed.append((round_up(len(content), 8), number, buffer_contents(field.buffer, rng, names)))
-            elif isinstance(field, BufferSpec):
-                value = np.asarray(buffer_contents(field, rng, names))
-            else:
-                assert field.element is not None
-                value = np.asarray(scalar_value(field, field.element, names))
-            content = content.ljust(round_up(len(content), value.dtype.itemsize), b"\0") + value.tobytes()
-            widest = max(widest, value.dtype.itemsize)
-        content = content.ljust(round_up(len(content), widest), b"\0")
-    return StructureContents(content=content, pointed=tuple(pointed))
+        array = _loaded(spec.text, spec.path)
+        if count is not None and array.size != count:
+            raise InputError(f"argument {spec.text!r}: {spec.path} holds {array.size} structures, not {count}")
+        return StructureContents(content=np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    count = 1 if count is None else count
+    if count < 1:
+        raise InputError(
+            f"argument {spec.text!r}: {count} structures; at least 1 is accepted (null is a pointer to nothing)"
+        )
+    places: list[tuple[int, NDArray[Any]]] = []
+    pointers: list[tuple[int, int, BufferSpec]] = []
+    end, widest = 0, 1
+    for number, field in enumerate(spec.fields, 1):
+        values = _of_each(field, count, rng, names)
+        width = values.dtype.itemsize
+        offset, widest = round_up(end, width), max(widest, width)
+        if isinstance(field, PointerSpec) and field.buffer is not None:
+            pointers.append((offset, number, field.buffer))
+        places.append((offset, values.view(np.uint8)))
+        end = offset + places[-1][1].shape[1]
+    size = round_up(end, widest)
+    content = np.zeros((count, size), np.uint8)
+    for offset, data in places:
+        content[:, offset : offset + data.shape[1]] = data
+    pointed = (
+        (size * one + offset, one, number, buffer_contents(buffer, rng, names))
+        for one in range(count)
+        for offset, number, buffer in pointers
+    )
+    return StructureContents(content=content.reshape(-1), pointed=tuple(pointed))
+
+
+def _of_each(field: FieldSpec, count: int, rng: np.random.Generator, names: Mapping[str, Value]) -> NDArray[Any]:
+    """A field of each of so many structures, shape (structures, elements); pointers are null."""
+    if isinstance(field, PointerSpec):
+        return np.zeros((count, 1), np.uint64)
+    if isinstance(field, ScalarSpec):
+        assert field.element is not None
+        return np.full((count, 1), scalar_value(field, field.element, names))
+    if field.count is None or count == 1:
+        return np.tile(np.asarray(buffer_contents(field, rng, names)).reshape(1, -1), (count, 1))
+    each = field.count.integer(names)
+    elements = each if field.fill.kind is FillKind.FILE else each * count
+    every = replace(field, count=parse_expression(elements))
+    return np.asarray(buffer_contents(every, rng, names)).reshape(-1, each)
 
 
 def tensor_map_tiling(spec: TensorMapSpec, names: Mapping[str, Value]) -> TensorTiling:

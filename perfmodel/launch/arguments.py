@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .argument_spec import BufferSpec, FillKind, NullSpec, PointerSpec, StructureSpec, TensorMapSpec, TextureSpec
+from .argument_spec import BufferSpec, NullSpec, PointerSpec, StructureSpec, TensorMapSpec, TextureSpec
 from .argument_text import parse_argument
 from .argument_values import (
     StructureContents,
@@ -182,19 +182,22 @@ def kernel_call(
     return KernelCall(parameters=tuple(parameters), constants=_constants(constants, rng, names))
 
 
-def drawn_elements(name: str, argument: Argument) -> dict[str, ElementType]:
-    """Element types of the buffers of an argument whose contents are drawn at random, by their names.
+def drawn_types(name: str, argument: Argument) -> dict[str, str]:
+    """What is drawn at random among the buffers of an argument: their names, and the type that a spec of each begins with.
 
-    >>> drawn_elements("x", "i32[8]=0..99"), drawn_elements("x", "i32[8]=arange"), drawn_elements("x", "struct=i32=1,*f32[8]")
-    ({'x': <ElementType.I32: 'i32'>}, {}, {'x.2': <ElementType.F32: 'f32'>})
+    >>> drawn_types("x", "i32[8]=0..99"), drawn_types("x", "i32[8]=arange"), drawn_types("x", "struct=i32=1,*f32[8]")
+    ({'x': 'i32'}, {}, {'x.2': 'f32'})
+    >>> drawn_types("x", "struct[8]=i32=1,f32[3]")
+    {'x': 'struct'}
     """
     spec = parse_argument(argument) if isinstance(argument, str) else None
+    if isinstance(spec, StructureSpec) and spec.in_buffer:
+        return {name: "struct"} if any(isinstance(f, BufferSpec) and f.fill.is_drawn for f in spec.fields) else {}
     found = {name: spec} if isinstance(spec, BufferSpec) else {}
     if isinstance(spec, StructureSpec):
         pointers = enumerate(spec.fields, 1)
         found = {f"{name}.{n}": f.buffer for n, f in pointers if isinstance(f, PointerSpec) and f.buffer}
-    drawn = (FillKind.RANDOM, FillKind.BOUNDED)
-    return {key: buffer.element for key, buffer in found.items() if buffer.fill.kind in drawn}
+    return {key: buffer.element.value for key, buffer in found.items() if buffer.fill.is_drawn}
 
 
 def _constants(
@@ -236,7 +239,7 @@ class _Argument:
         if isinstance(spec, NullSpec):
             return self._null()
         if isinstance(spec, StructureSpec):
-            return self._structure(structure_contents(spec, rng, names))
+            return self._structure(spec, structure_contents(spec, rng, names))
         if isinstance(spec, TensorMapSpec):
             contents = buffer_contents(spec.buffer, rng, names)
             buffer = Buffer(name=self.parameter.name, array=contents, output=True)
@@ -274,15 +277,25 @@ class _Argument:
             raise InputError(f"{self.subject} is no texture or surface object and does not take {self._shown}")
         return given
 
-    def _structure(self, given: StructureContents) -> Structure | np.generic:
-        value = self._scalar(np.frombuffer(given.content, dtype=np.dtype((np.void, len(given.content))))[0])
-        if not given.pointed:
-            return value
+    def _structure(self, spec: StructureSpec, given: StructureContents) -> Buffered | Structure | np.generic:
+        name = self.parameter.name
+        value: Buffered | np.generic
+        if spec.in_buffer:
+            value = self._buffer(given.content, set(), "structures")
+        else:
+            value = self._scalar(given.content.view((np.void, len(given.content)))[0])
         pointers = tuple(
-            (offset, Buffer(name=f"{self.parameter.name}.{number}", array=array, output=True))
-            for offset, number, array in given.pointed
+            (
+                offset,
+                Buffer(
+                    name=f"{name}[{one}].{number}" if spec.in_buffer else f"{name}.{number}", array=array, output=True
+                ),
+            )
+            for offset, one, number, array in given.pointed
         )
-        return Structure(content=given.content, pointers=pointers)
+        if not pointers:
+            return value
+        return Structure(name=name, content=given.content.tobytes(), pointers=pointers, by_pointer=spec.in_buffer)
 
     def _null(self) -> np.generic:
         if self.parameter.is_pointer is False:

@@ -174,10 +174,15 @@ class TextureObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """An argument that is a structure by value: its bytes, and by their offsets buffers whose addresses stand in it."""
+    """An argument that holds pointers: its bytes, and by their offsets buffers whose addresses stand in it.
 
+    ``by_pointer`` hands over its address in global memory instead of its bytes: a buffer of pointers, or of structures.
+    """
+
+    name: str
     content: bytes
     pointers: tuple[tuple[int, Buffer], ...]
+    by_pointer: bool = False
 
 
 Parameter = Buffer | TensorMap | TextureObject | Structure | np.generic

@@ -23,8 +23,7 @@ from ..core.results import Bar, Result
 from ..core.value_types import require_type
 from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
-from ..launch.arguments import Argument, Signature, drawn_elements, host_argument, kernel_call
-from ..launch.element_type import ElementType
+from ..launch.arguments import Argument, Signature, drawn_types, host_argument, kernel_call
 from ..launch.launch import KernelCall, L2State, Launch
 from ..machine_code.instruction import MachineInstruction
 from ..machine_code.program import MachineCode
@@ -407,23 +406,23 @@ def _accesses_shared(code: Code) -> bool:
     return isinstance(code, MachineCode) and any(i.class_name in _SHARED_CLASSES for i in code.instructions)
 
 
-def _drawn(signature: Signature, arguments: Sequence[Argument]) -> Mapping[str, tuple[int, ElementType]]:
+def _drawn(signature: Signature, arguments: Sequence[Argument]) -> Mapping[str, tuple[int, str]]:
     """Buffers with random contents: the position of each among the arguments, counted from one, and its type."""
     return {
-        name: (position, element)
+        name: (position, of_type)
         for position, (parameter, argument) in enumerate(zip(signature.parameters, arguments, strict=True), 1)
-        for name, element in drawn_elements(parameter.name, argument).items()
+        for name, of_type in drawn_types(parameter.name, argument).items()
     }
 
 
-def _drawn_texts(drawn: Mapping[str, tuple[int, ElementType]], found: Execution) -> Iterator[str]:
+def _drawn_texts(drawn: Mapping[str, tuple[int, str]], found: Execution) -> Iterator[str]:
     """Which of the buffers with random contents decide what is executed."""
     deciding = [name for name in drawn if name in found.steering]
     if deciding:
         first = deciding[0]
         yield (
             f"branches or addresses depend on random values of {_arguments_text(drawn, deciding)}: "
-            f"give real ones, as {drawn[first][1].value}[]=@{first}.npy"
+            f"give real ones, as {drawn[first][1]}[]=@{first}.npy"
         )
     dividing = [name for name in drawn if name in found.dividing]
     if dividing:
@@ -433,7 +432,7 @@ def _drawn_texts(drawn: Mapping[str, tuple[int, ElementType]], found: Execution)
         )
 
 
-def _arguments_text(drawn: Mapping[str, tuple[int, ElementType]], names: Sequence[str]) -> str:
+def _arguments_text(drawn: Mapping[str, tuple[int, str]], names: Sequence[str]) -> str:
     return ", ".join(f"{name} (argument {drawn[name][0]})" for name in names)
 
 

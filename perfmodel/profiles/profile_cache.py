@@ -61,6 +61,7 @@ def _add(digest: Any, part: Any) -> None:
         _add(digest, part.buffer)
     elif isinstance(part, Structure):
         digest.update(part.content)
+        digest.update(repr(part.by_pointer).encode())
         for offset, buffer in part.pointers:
             digest.update(repr(offset).encode())
             _add(digest, buffer)

@@ -109,6 +109,8 @@ def parameter_value(memory: GlobalMemory, argument: Parameter) -> Any:
         content = np.frombuffer(argument.content, np.uint8).copy()
         for offset, buffer in argument.pointers:
             content[offset : offset + 8] = np.frombuffer(parameter_value(memory, buffer).tobytes(), np.uint8)
+        if argument.by_pointer:
+            return np.uint64(memory.allocate(argument.name, len(content), content))
         return content
     if isinstance(argument, Buffer):
         return np.uint64(memory.allocate(argument.name, argument.array.nbytes, argument.array))

@@ -464,6 +464,47 @@ extern "C" __global__ void gather(Where w, float by) {
         analyze(source, kernel="gather", grid=2, block=32, args=["struct=*f32=1", 2], gpu="h200")
 
 
+def test_a_buffer_holds_structures_and_pointers() -> None:
+    source = """
+struct Edge { short weight; int to; double length; };
+extern "C" __global__ void follow(const Edge *edges, float *const *rows, double *out) {
+    int i = threadIdx.x;
+    out[i] = edges[i].weight * 1000 + rows[edges[i].to][i] + edges[i].length;
+}"""
+    edges, rows = "struct[32]=i16=2,i32[1]=0..3,f64[1]=arange", "struct[4]=*f32[32]=100"
+    found = analyze(source, kernel="follow", grid=1, block=32, args=[edges, rows, "f64[32]=0"], gpu="h200")
+    assert found.outputs["out"].tolist() == [2000 + 100 + i for i in range(32)]
+    assert found.outputs["rows[3].1"].tolist() == [100] * 32
+    assert found.prediction.counts.global_store_sectors == 32 * 8 / 32
+    notes = " ".join(found.prediction.notes)
+    assert "random values of edges (argument 1): give real ones, as struct[]=@edges.npy" in notes
+    with pytest.raises(InputError, match="argument 'struct\\[\\]=i32=1' needs a number of structures"):
+        analyze(source, kernel="follow", grid=1, block=32, args=["struct[]=i32=1", rows, "f64[32]=0"], gpu="h200")
+    with pytest.raises(InputError, match=r"argument 3 .* is no pointer"):
+        analyze(
+            "__global__ void one(const int *x, int *y, int n) { y[0] = x[n]; }",
+            kernel="one",
+            grid=1,
+            block=1,
+            args=["i32[4]", "i32[1]", "struct[1]=i32=1"],
+            gpu="h200",
+        )
+
+
+def test_a_file_holds_the_structures_of_a_buffer(tmp_path: Path) -> None:
+    records = np.array([(1, 0.5), (2, 0.25)], np.dtype([("n", "i4"), ("x", "f8")], align=True))
+    np.save(tmp_path / "records.npy", records)
+    source = """
+struct Record { int n; double x; };
+extern "C" __global__ void sum(const Record *records, double *out) { out[0] = records[0].n + records[1].x; }"""
+    given = f"=@{tmp_path}/records.npy"
+    for size in ("", "2"):
+        found = analyze(source, kernel="sum", grid=1, block=1, args=[f"struct[{size}]{given}", "f64[1]"], gpu="h200")
+        assert found.outputs["out"].tolist() == [1.25]
+    with pytest.raises(InputError, match="holds 2 structures, not 3"):
+        analyze(source, kernel="sum", grid=1, block=1, args=[f"struct[3]{given}", "f64[1]"], gpu="h200")
+
+
 def test_a_reference_is_a_pointer_and_numbers_go_to_the_ends_of_their_types() -> None:
     source = """
 struct Key { unsigned long long word; };
