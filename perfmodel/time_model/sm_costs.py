@@ -27,18 +27,18 @@ def code_of(
     traces: WarpTraces,
     counts: Counts,
     launch: Launch,
-    blocks: float,
+    active: float,
     loads: Loads,
     gpu: Gpu,
     model: SmModel,
     warm: bool,
 ) -> Code:
-    """What the simulation needs of each instruction on this GPU, where so many blocks run."""
+    """What the simulation needs of each instruction on this GPU, where so many of its SMs are active."""
     table, memory = traces.table, traces.memory
     # a generic access that reached shared memory alone waits for that
     in_memory = (table.wait >= Wait.GLOBAL_LOAD) & (table.wait <= Wait.LOCAL_STORE)
     wait = np.where(in_memory & (memory.wavefronts > 0) & (memory.lines == 0), int(Wait.SHARED), table.wait)
-    scale = blocks / traces.observed
+    scale = float(launch.blocks) / traces.observed
     pipe_cycles = _pipe_cycles(table, gpu)
     asking = np.minimum(1.0, memory.requests / np.maximum(traces.executions(), 1))
     # generic accesses that reach neither the block's own shared memory nor global memory reach that of another block
@@ -47,10 +47,9 @@ def code_of(
     wait = np.where(distributed, int(Wait.SHARED), wait)
     asking = np.where(np.isin(wait, [Wait.GLOBAL_LOAD, Wait.ASYNC_COPY]), 1.0, asking)
     chance, sectors = misses(memory, wait, loads)
-    filled = 0.0 if warm else filled_for_stores(traces, counts, launch, gpu) * blocks / float(launch.blocks)
-    write_cycles, written = _stores(memory, wait, counts, scale, blocks, filled, gpu, warm)
+    filled = 0.0 if warm else filled_for_stores(traces, counts, launch, gpu)
+    write_cycles, written = _stores(memory, wait, counts, scale, active, filled, gpu, warm)
     on_a_word = lanes_on_a_word(memory, wait, counts, scale)
-    active = min(gpu.sm_count, blocks)
     write_cycles = np.maximum(write_cycles, atomic_cycles(memory, wait, traces.active_lanes, on_a_word, active, gpu))
     data_cycles, latency = data_pipe(memory, wait, on_a_word, gpu)
     walk = np.full(len(table), -1)
@@ -75,7 +74,7 @@ def code_of(
         data_cycles=data_cycles,
         miss_chance=chance * asking,
         missed_bytes=sectors * SECTOR_BYTES,
-        atomic_cycles=_atomics(memory, wait, counts, scale, blocks, gpu),
+        atomic_cycles=_atomics(memory, wait, counts, scale, active, gpu),
         lines_per_byte=memory.lines / np.maximum(memory.sectors * SECTOR_BYTES, 1.0),
         far_chance=np.where(wait == Wait.GLOBAL_ATOMIC, min(1.0, dram_share(counts, gpu)), loads.again_far),
         write_cycles=asking * write_cycles,
@@ -123,7 +122,7 @@ def _stores(
     wait: NDArray[np.int64],
     counts: Counts,
     scale: float,
-    blocks: float,
+    active: float,
     filled: float,
     gpu: Gpu,
     warm: bool,
@@ -139,7 +138,7 @@ def _stores(
     partial = np.minimum(memory.partial_sectors, sectors) * max(
         gpu.l2_partial_write_reads * gpu.l2_write_share - 1.0, 0.0
     )
-    share = gpu.l2_write_share * gpu.l2_read_bytes_per_s / min(gpu.sm_count, blocks) / gpu.boost_clock_hz
+    share = gpu.l2_write_share * gpu.l2_read_bytes_per_s / active / gpu.boost_clock_hz
     rate = min(float(gpu.l2_store_port_bytes_per_cycle), share)
     written = np.where(wait == Wait.GLOBAL_STORE, sectors * memory.first_stores, 0.0) * SECTOR_BYTES
     if warm:
@@ -168,14 +167,14 @@ def atomic_cycles(
 
 
 def _atomics(
-    memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float, blocks: float, gpu: Gpu
+    memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float, active: float, gpu: Gpu
 ) -> Floats:
     """Cycles of the busiest place of L2 for each reduction of the SM, where the other SMs send theirs at the same time.
 
     All atomics together take what the busiest place needs for the launch (`atomic_seconds`). Warps that wait for what an atomic
     returns fall out of step with those of other SMs, and meet no queue but their own.
     """
-    requests = scale * float(memory.requests @ is_atomic(wait)) / min(gpu.sm_count, blocks)
+    requests = scale * float(memory.requests @ is_atomic(wait)) / active
     cycles = float(atomic_seconds(counts, gpu)) * gpu.boost_clock_hz
     return np.where(wait == Wait.GLOBAL_REDUCTION, cycles / max(requests, 1.0), 0.0)
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 
 from ..core.constants import CONSTANT_LINE_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
@@ -29,8 +28,6 @@ SIMULATED_WAVES = 24
 _LEAST_WAVES = 4
 _LEAST_FOLLOWED = 4
 """Followed blocks from which on the first and the last of the grid are set apart."""
-_UNEVEN = 2.0
-"""Times the instructions of other blocks from which on a block is one of its own kind."""
 _INSTRUCTIONS_PER_LINE = 8
 
 
@@ -83,19 +80,21 @@ def sm_seconds(
     """
     model = model or sm_model()
     counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
-    usual, longest = _usual_and_longest(traces, int(launch.blocks), gpu)
+    usual, lone_blocks = _usual_and_lone(traces, int(launch.blocks), gpu)
     if launch.blocks <= blocks_per_sm * gpu.sm_count:
         usual = _longest_first(usual)
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, model)
     machine = _machine(traces, counts, launch, loads, gpu, model, warm)
-    code = code_of(traces, counts, launch, float(launch.blocks), loads, gpu, model, warm)
+    active = min(gpu.sm_count, float(launch.blocks))
+    code = code_of(traces, counts, launch, active, loads, gpu, model, warm)
     run, cycles = _launch_cycles(usual, launch, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
-    if longest is not None:
-        # what it asks for first nobody has asked for, and comes from DRAM as far as what the launch asks for does
+    if lone_blocks:
+        # what one asks for first nobody has asked for, and comes from DRAM as far as what the launch asks for does
         lone = replace(loads, first_missed=1.0, again=0.0)
-        code = code_of(longest, counts, launch, 1.0, lone, gpu, model, warm)
+        code = code_of(traces, counts, launch, 1.0, lone, gpu, model, warm)
         machine = machine._replace(first_missed=1.0)
-        alone, lone_cycles = _launch_cycles(longest, launch, code, machine, 1.0, 1, counts, gpu, budget)
+    for block in lone_blocks:
+        alone, lone_cycles = _launch_cycles(block, launch, code, machine, 1.0, 1, counts, gpu, budget)
         if lone_cycles > cycles:
             run, cycles = alone, lone_cycles
     waited = float(run.stalls.sum())
@@ -129,22 +128,18 @@ def _dram_bytes_per_s(traces: WarpTraces, counts: Counts, blocks: float, gpu: Gp
     return gpu.dram_read_bytes_per_s / (1.0 + turns * (1.0 / gpu.dram_copy_share - 1.0))
 
 
-def _usual_and_longest(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[WarpTraces, WarpTraces | None]:
-    """The blocks that stand for the grid, and the longest of the others where it does far more.
+def _usual_and_lone(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[WarpTraces, list[WarpTraces]]:
+    """The blocks that stand for the grid, and others, each by itself: its first, its last and its longest one.
 
     Where every SM has a block at most, the longest block stands for all.
     """
     if blocks <= gpu.sm_count:
-        return traces.of_blocks([int(traces.instructions.argmax())]), None
+        return traces.of_blocks([int(traces.instructions.argmax())]), []
     if traces.whole_grid or traces.observed < _LEAST_FOLLOWED:
         usual = list(range(traces.observed))
     else:
         usual = list(range(1, traces.observed - 1))
-    others = [block for block in range(traces.blocks) if block not in usual]
-    most = max(others, key=lambda block: float(traces.instructions[block]), default=None)
-    if most is None or traces.instructions[most] <= _UNEVEN * traces.instructions[usual].mean():
-        return traces.of_blocks(usual), None
-    return traces.of_blocks(usual), structs.replace(traces.of_blocks([most]), observed=1)
+    return traces.of_blocks(usual), [traces.of_blocks([one]) for one in range(traces.blocks) if one not in usual]
 
 
 def _longest_first(traces: WarpTraces) -> WarpTraces:
@@ -334,11 +329,12 @@ def sm_issues(
     """What the warps of one SM issue and when, of so many instructions; arguments as for `sm_seconds`."""
     from .sm_simulation import simulate_sm
 
-    usual, _ = _usual_and_longest(traces, int(launch.blocks), gpu)
+    usual, _ = _usual_and_lone(traces, int(launch.blocks), gpu)
     counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, sm_model())
     machine = _machine(traces, counts, launch, loads, gpu, sm_model(), warm)
-    code = code_of(traces, counts, launch, float(launch.blocks), loads, gpu, sm_model(), warm)
+    active = min(gpu.sm_count, float(launch.blocks))
+    code = code_of(traces, counts, launch, active, loads, gpu, sm_model(), warm)
     average = math.ceil(float(launch.blocks) / gpu.sm_count)
     resident = max(1, min(blocks_per_sm, average))
     paths = _paths(usual, gpu)
