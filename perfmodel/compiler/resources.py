@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from ..errors import InputError
 from ..gpus.catalogue import load_architecture
@@ -51,7 +52,7 @@ def read_attributes(data: bytes) -> list[tuple[int, bytes]]:
 def _per_kernel(elf: Any, kernel_name: str, wanted: int) -> int | None:
     section = elf.get_section_by_name(".nv.info")
     symbols = elf.get_section_by_name(".symtab")
-    if section is None or symbols is None:
+    if section is None or not isinstance(symbols, SymbolTableSection):
         return None
     for identifier, payload in read_attributes(section.data()):
         if identifier == wanted and len(payload) == 8:

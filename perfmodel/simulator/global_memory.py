@@ -221,7 +221,9 @@ class GlobalMemory:
         segment = self.segment_at(low)
         return segment is not None and high_end <= segment.start + segment.size_bytes
 
-    def room(self, addresses: NDArray[np.int64], width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def room(
+        self, addresses: NDArray[np.int64], width: int | NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First and last address at which an access of a width lies in the same segment as it does at each address."""
         starts = np.array([segment.start for segment in self.segments] or [0], np.int64)
         sizes = np.array([segment.size_bytes for segment in self.segments] or [0], np.int64)

@@ -78,15 +78,12 @@ def _touch(lanes: Lanes, addresses: Values, unit: int) -> None:
 
 
 def _require_global(lanes: Lanes, instruction: int, rows: Numbers, addresses: Values, sizes: Values) -> None:
-    for row, address, size in zip(rows.tolist(), addresses.tolist(), sizes.tolist(), strict=True):
-        if size and not lanes.environment.memory.holds(address, address + size):
-            mask = (np.arange(lanes.rows) == row)[:, None]
-            lanes.fault(
-                FaultKind.OUT_OF_BOUNDS,
-                instruction,
-                mask,
-                f"a bulk copy of {size} bytes at global address {address:#x}",
-            )
+    address, size = addresses.astype(np.int64), sizes.astype(np.int64)
+    first, last = lanes.environment.memory.room(address, size)
+    for wrong in np.flatnonzero((size > 0) & ((address < first) | (address > last))).tolist():
+        mask = (np.arange(lanes.rows) == rows[wrong])[:, None]
+        detail = f"a bulk copy of {size[wrong]} bytes at global address {addresses[wrong]:#x}"
+        lanes.fault(FaultKind.OUT_OF_BOUNDS, instruction, mask, detail)
 
 
 def _observe(lanes: Lanes, site: int, rows: Numbers, copy: Numbers, addresses: Numbers) -> None:

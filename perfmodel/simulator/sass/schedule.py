@@ -128,7 +128,10 @@ class MachineScheduler(Scheduler):
         if self.held:
             waiting, self.held[:] = list(self.held), []
             for place, lanes in waiting:
-                self._send(place, lanes)
+                if place in self.pending and place != unit.index:  # nobody has left the place
+                    self.held.append((place, lanes))
+                else:
+                    self._send(place, lanes)
 
     def _look_who_waits(self, unit: Unit, mask: Mask, ended: Mask) -> None:
         """Notice that whole groups of lanes have ended for which others of their warps wait, or will."""

@@ -139,6 +139,8 @@ class Emitter:
             SimulationError: the operand is not known, or its register cannot be read as the type.
         """
         if text.startswith(("!", "-")) and self.is_register(text[1:].strip()):
+            if text[0] == "!" and is_float(scalar_type):
+                raise instruction.error(f"operand {text!r} is not supported")
             sign = "~" if text[0] == "!" else "-"
             return f"({sign}{self.read(instruction, text[1:].strip(), scalar_type)})"
         if self.is_register(text):

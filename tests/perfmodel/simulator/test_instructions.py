@@ -124,6 +124,7 @@ def test_one_instruction(code: str, expected: int) -> None:
         ("add.u32 %r1, %r2;", "needs more than 2 operands"),
         ("add.q32 %r1, %r2, %r3;", "type is missing or not supported"),
         ("add.u32 %r1, %r2, %nothing;", "operand '%nothing' is not supported"),
+        ("add.f32 %f1, !%f2, %f3;", "operand '!%f2' is not supported"),
         ("add.u32 %rd1, %r2;", "needs more than"),
         ("mov.u32 %p1, %r1;", "do not fit"),
         ("bra nowhere;", "label nowhere is missing"),
