@@ -3,19 +3,33 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 PACKAGES := perfmodel campaigns tables
 
-.PHONY: demo test lint docs bench figures accuracy counts members fuzz clean
+# pip compiles modules one by one, which is most of its time: compileall does it on every core
+define install
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[$(EXTRAS)]'
+	$(BIN)/python -m compileall -qq -j 0 .venv/lib || true # some packages ship files that are no Python
+endef
+
+.PHONY: demo test lint style types docs pytest bench figures accuracy counts members fuzz clean
 
 demo: .venv/demo.stamp  ## install, then rank real convolutions for real GPUs and validate; no GPU needed
 	$(BIN)/python examples/demo.py
 
-test: .venv/dev.stamp lint docs  ## install, then run every check
-	$(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules $(PACKAGES) tests $(PYTEST_ARGS)
+test: .venv/dev.stamp  ## install, then run every check
+	$(MAKE) --no-print-directory --jobs 3 lint docs pytest
 
-lint: .venv/dev.stamp
+lint: style types
+
+style: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy $(PACKAGES)
 	$(BIN)/lint-imports
+
+types: .venv/dev.stamp
+	$(BIN)/mypy $(PACKAGES)
+
+pytest: .venv/dev.stamp
+	$(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules $(PACKAGES) tests $(PYTEST_ARGS)
 
 docs: .venv/dev.stamp  ## build the documentation into out/site, warnings as errors
 	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
@@ -42,14 +56,14 @@ fuzz: .venv/dev.stamp  ## mutate PTX and machine code 20,000 times each, and cub
 	$(BIN)/python -m tests.perfmodel.simulator.fuzz
 	$(BIN)/python -W ignore -m tests.perfmodel.machine_code.fuzz
 
+.venv/demo.stamp: EXTRAS := compile,figures
 .venv/demo.stamp: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[compile,figures]'
+	$(install)
 	touch $@
 
+.venv/dev.stamp: EXTRAS := dev
 .venv/dev.stamp: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(install)
 	touch $@ .venv/demo.stamp
 
 clean:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 
@@ -16,7 +15,7 @@ from .front_end import Ptx, compile_apart
 from .kernel_names import find_kernel, kernels_of, no_kernel
 from .nvcc import compile_file
 from .nvcc_run import plain_file_names
-from .request import CompileRequest, including_requests
+from .request import CompileRequest, digest
 from .resources import Resources, code_digest, read_resources
 from .toolchain import compiler_version, nvcc_available, nvcc_version
 
@@ -44,27 +43,6 @@ class CompiledKernel:
         return code_digest(self.cubin)
 
 
-def _content(request: CompileRequest) -> tuple[object, ...]:
-    """What of a request decides the code (the include directories' names do not, their files do)."""
-    decisive = (
-        request.source,
-        request.included_sources(),
-        request.kernel,
-        request.file_name,
-        request.defines,
-        request.options,
-    )
-    if request.kind is SourceKind.DEVICE_CODE:
-        return decisive
-    including = [(whole.source, whole.included_sources()) for whole in including_requests(request)]
-    return (
-        *decisive,
-        *([including] if including else []),
-        request.kind.value,
-        *([hashlib.sha256(request.content).hexdigest()] if request.content else []),
-    )
-
-
 def compiler_of(request: CompileRequest) -> str:
     """Version of what compiles a request."""
     if request.kind in (SourceKind.PTX, SourceKind.BINARY) or uses_nvcc(request):
@@ -77,23 +55,19 @@ def uses_nvcc(request: CompileRequest) -> bool:
     return request.kind is SourceKind.CUDA_FILE and nvcc_available()
 
 
-def _digest(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
 def content_key(request: CompileRequest, architecture: str, compiler: str | None = None) -> str:
     """Hash of everything that decides the code: source, included files, macros, options, compiler, architecture.
 
     ``compiler`` is the version to name where another than the installed one is meant (or none is installed).
     """
     virtual = request.virtual_architecture(architecture)
-    return _digest(*_content(request), virtual, compiler or compiler_of(request), architecture)
+    return digest(*request.decisive_parts(), virtual, compiler or compiler_of(request), architecture)
 
 
 def _ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
     if request.kind is SourceKind.PTX:
         return _chosen(request)
-    key = "ptx-" + _digest(*_content(request), virtual_architecture, compiler_of(request))
+    key = "ptx-" + digest(*request.decisive_parts(), virtual_architecture, compiler_of(request))
     stored = disk_cache.fetch(key)
     if stored is not None:
         return Ptx(**json.loads(stored))
@@ -147,7 +121,7 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
         cubin=assembled.cubin,
         resources=read_resources(assembled.cubin, ptx.kernel_name, architecture, assembled.log),
         note=ptx.note,
-        source_digest=_digest(*_content(request)),
+        source_digest=digest(*request.decisive_parts()),
     )
 
 
@@ -160,7 +134,7 @@ def compile_with_registers(compiled: CompiledKernel, request: CompileRequest, re
         raise CompileError(f"{compiled.kernel_name} has no PTX that could be assembled anew")
     limited = replace(request, options=(*request.options, f"--maxrregcount={registers}"))
     ptx = Ptx(text=compiled.ptx, kernel_name=compiled.kernel_name, log="")
-    key = _digest(compiled.key, registers)
+    key = digest(compiled.key, registers)
     assembled = _assembled(ptx, key, limited, compiled.architecture)
     return replace(
         compiled,
@@ -189,5 +163,5 @@ def _from_binary(request: CompileRequest, architecture: str) -> CompiledKernel:
         cubin=image.content,
         resources=resources,
         note=stated,
-        source_digest=_digest(*_content(request)),
+        source_digest=digest(*request.decisive_parts()),
     )

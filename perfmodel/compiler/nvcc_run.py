@@ -6,12 +6,13 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import CompileError, InputError
 from ..gpus.catalogue import load_architecture
 from ..sources.project_headers import template_of
+from . import disk_cache
 from .assembler import PTX_VERSION_12_9
 from .front_end import ASSEMBLER_OPTIONS, Ptx
 from .host_code import Extent, without_host_code
@@ -35,8 +36,8 @@ from .messages import (
 )
 from .nvcc_options import OLD_NAMES, further_options
 from .ptx_functions import with_kernel_only
-from .request import CompileRequest
-from .toolchain import cuda13_program, run_compiler
+from .request import CompileRequest, digest
+from .toolchain import cuda13_program, nvcc_version, run_compiler
 
 _OPTIONS = (
     *("-w", "--expt-relaxed-constexpr", "--extended-lambda", "--allow-unsupported-compiler"),
@@ -259,9 +260,21 @@ class NvccRun:
         return self.overlay / os.path.normpath(path).lstrip("/")
 
     def ptx(self, expression: str, *more: str) -> str:
-        """PTX of the file and of the kernel that an expression instantiates."""
-        if self.part is not None and self.part.ptx and not more and expression == self.part.expression:
-            return self.part.ptx
+        """PTX of the file and of the kernel that an expression instantiates; that of a whole file is kept on disk."""
+        if self.part is not None:
+            known = self.part.ptx and not more and expression == self.part.expression
+            return self.part.ptx if known else self._compiled(expression, *more)
+        parts = replace(self.request, kernel="").decisive_parts()  # the file's other kernels are compiled with it
+        key = "file-" + digest(*parts, self.target, self.assembled_for, expression, more, nvcc_version())
+        stored = disk_cache.fetch(key)
+        if stored is not None:
+            return stored.decode()
+        text = self._compiled(expression, *more)
+        disk_cache.keep(key, text.encode())
+        return text
+
+    def _compiled(self, expression: str, *more: str) -> str:
+        """What `ptx` gives, compiled now."""
         wrapper, target = self._wrapped(expression), self.folder / "whole_file.ptx"
         command = [str(cuda13_program("nvcc")), "-ptx", *self._options(), *more, str(wrapper), "-o", str(target)]
         status, output = self._ended(command)
@@ -287,12 +300,12 @@ class NvccRun:
             raise InputError(f"the compiler refuses an option: {refused[1]}")
         if _NEEDS_LINKING in output and not self.relocatable:
             self.relocatable = True
-            return self.ptx(expression, *more)
+            return self._compiled(expression, *more)
         if expression and not self.opened and is_of_wrapper(output) and UNDECLARED.search(output):
             self.opened = _namespaces(texts, expression)
             try:
                 if self.opened:
-                    return self.ptx(expression, *more)
+                    return self._compiled(expression, *more)
             except RefusedError:  # as it is said without them
                 self.opened = ()
         said = output if self.overlay is None else output.replace(f"{self.overlay}/", "/")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,6 +51,19 @@ class CompileRequest:
         """The texts of `included_files`."""
         return tuple(self.included_files().values())
 
+    def decisive_parts(self) -> tuple[object, ...]:
+        """What decides the code: texts, kernel, macros, options; the include directories' names do not, their files do."""
+        decisive = (self.source, self.included_sources(), self.kernel, self.file_name, self.defines, self.options)
+        if self.kind is SourceKind.DEVICE_CODE:
+            return decisive
+        including = [(whole.source, whole.included_sources()) for whole in including_requests(self)]
+        return (
+            *decisive,
+            *([including] if including else []),
+            self.kind.value,
+            *([hashlib.sha256(self.content).hexdigest()] if self.content else []),
+        )
+
     def target(self, architecture: str) -> str:
         """What the code is assembled for: the architecture, or its specific variant where the source needs that.
 
@@ -86,6 +101,11 @@ class CompileRequest:
         if specific:
             return "compute_{}{}".format(*target.compute_capability)
         return target.ptx_target
+
+
+def digest(*parts: object) -> str:
+    """Hash of values that JSON has."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def including_requests(request: CompileRequest) -> tuple[CompileRequest, ...]:

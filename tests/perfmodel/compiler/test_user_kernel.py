@@ -7,7 +7,14 @@ import pytest
 from perfmodel.compiler import compiled as compiling
 from perfmodel.compiler import nvcc_run
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
-from perfmodel.compiler.user_kernel import described_signature, dynamic_shared_array, signature_of, user_request
+from perfmodel.compiler.toolchain import run_compiler
+from perfmodel.compiler.user_kernel import (
+    compile_with_signature,
+    described_signature,
+    dynamic_shared_array,
+    signature_of,
+    user_request,
+)
 from perfmodel.errors import CompileError, InputError, PerfmodelError
 from perfmodel.prediction.analyze import analyze
 from perfmodel.sources.kernel_source import SourceKind, read_kernel_source
@@ -365,6 +372,18 @@ def test_a_header_that_the_build_makes_is_told_by_its_template(tmp_path: Path) -
         CompileError, match=r"config\.h \(the project's build makes it from \.\./config\.h\.in\); name its"
     ):
         compiled(source, "k")
+
+
+def test_kernels_of_one_file_are_compiled_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path))
+    runs = []
+    monkeypatch.setattr(nvcc_run, "run_compiler", lambda *call: runs.append(call) or run_compiler(*call))
+    source = "__global__ void one(float *a) { a[0] = 1; } __global__ void two(int *b) { b[0] = 2; }"
+    requests = [user_request(read_kernel_source(source), kernel, {}) for kernel in ("one", "two")]
+    found = [compile_with_signature(request, "sm_90") for request in requests]
+    assert [signature.parameters[0].name for _, signature in found] == ["a", "b"]
+    assert [kernel.kernel_name for kernel, _ in found] == ["_Z3onePf", "_Z3twoPi"]
+    assert len(runs) == 2  # with and without debug information
 
 
 def test_a_crash_of_the_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
