@@ -34,7 +34,7 @@ from .messages import (
     one_line,
     unset_macros,
 )
-from .nvcc_options import OLD_NAMES, further_options
+from .nvcc_options import OLD_NAMES, further_options, macro_options
 from .ptx_functions import with_kernel_only
 from .request import CompileRequest, digest
 from .toolchain import cuda13_program, nvcc_version, run_compiler
@@ -348,8 +348,7 @@ class NvccRun:
                 f"-Xcompiler=-U__CUDA_ARCH__,-D__CUDA_ARCH__={10 * int(self.assembled_for.removeprefix('sm_'))}"
             ]
         options += [*(["-rdc=true"] if self.relocatable else []), *self.further]
-        # a comma would end the value
-        options += ["-D{}={}".format(name, str(value).replace(",", "\\,")) for name, value in self.request.defines]
+        options += macro_options(self.request.defines)
         folders = [Path(folder) for folder in self.request.include_directories]
         if self.overlay is not None:
             folders = [*map(self._overlaid, folders), *folders, self.folder / "missing"]

@@ -18,7 +18,7 @@ from elftools.elf.elffile import ELFFile
 from ..compiler.disk_cache import cache_directory
 from ..compiler.kernel_names import demangled
 from ..compiler.messages import errors_of, missing_header, one_line
-from ..compiler.nvcc_options import OLD_NAMES, SEPARATE, further_options, is_in_other_file
+from ..compiler.nvcc_options import OLD_NAMES, SEPARATE, further_options, is_in_other_file, macro_options
 from ..compiler.toolchain import cuda13_program, nvcc_version, run_compiler
 from ..core.files import require_regular
 from ..errors import CompileError, InputError
@@ -89,7 +89,7 @@ def built_program(
     library = runtime_library(13)
     number = architecture.name.removeprefix("sm_")
     command = ["-gencode", f"arch=compute_{number},code=[sm_{number},compute_{number}]", *_OPTIONS, *OLD_NAMES]
-    command += [f"-D{name}={value}" for name, value in defines]
+    command += macro_options(defines)
     command += [f"-I{folder}" for folder in include]
     command += options
     for file in files:

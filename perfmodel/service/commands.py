@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import functools
+import os
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -36,14 +37,20 @@ def serve(
     try:
         import anyio
 
+        from .confinement import require_confinement
         from .server import HOST, ServiceLimits, serve_http, serve_stdio
     except ImportError as error:
         raise PerfmodelError(f"{error.name} is missing: pip install 'perfmodel[serve]'") from error
     if not root.is_dir():
         raise InputError(f"--root {root}: is no folder")
+    require_confinement()
     limits = ServiceLimits(root=root.resolve(), seconds=max_seconds, memory_mib=max_memory_mib, at_once=at_once)
     if http is None:
         anyio.run(serve_stdio, limits)
     else:
+        try:
+            listener = socket.create_server((HOST, http))
+        except OSError as error:
+            raise InputError(f"--http {http}: {os.strerror(error.errno or 0)}") from error
         note(f"serving {limits.root} at http://{HOST}:{http}/mcp")
-        anyio.run(functools.partial(serve_http, limits, http))
+        anyio.run(serve_http, limits, listener)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..errors import InputError
 from ..families.registry import family
 from ..families.user.space_file import read_space_file
-from ..sources.kernel_source import read_kernel_source
-from .confinement import inside, require_includes_inside
+from .confinement import inside
 from .requests import AnalyzeRequest, GpusRequest, PredictRequest, RankRequest, Request
 
-_ARRAY_FILE = re.compile(r"=\s*@([^:,\]\s\"']+)")
 _SOURCE_NAME = "source.cu"
 
 
@@ -48,22 +45,17 @@ def command_of(request: Request, root: Path, private: Path) -> list[str]:
 def _analyze(request: AnalyzeRequest, root: Path, private: Path) -> list[str]:
     if (request.file is None) == (request.source is None):
         raise InputError("file and source: one of them is needed")
-    folders = [inside(root, folder) for folder in request.include]
     if request.source is not None:
         path = private / _SOURCE_NAME
         path.write_text(request.source, encoding="utf-8")
-        require_includes_inside(root, None, request.source, folders)
     else:
-        path = _named(str(request.file), root)
-        _require_source_inside(root / path, root, folders)
-    for spec in (*map(str, request.arguments), *request.contents.values()):
-        _require_arrays_inside(spec, root)
+        path = _source(str(request.file), root)
     words = ["analyze", str(path), f"--kernel={request.kernel}"]
     words += [f"--grid={_sizes(request.grid)}", f"--block={_sizes(request.block)}"]
     words += [f"--arg={argument}" for argument in request.arguments]
     words += [f"--constant={name}={spec}" for name, spec in request.contents.items()]
     words += [f"--define={name}={value}" for name, value in request.defines.items()]
-    words += [f"--include={folder}" for folder in folders]
+    words += [f"--include={inside(root, folder)}" for folder in request.include]
     words += [] if request.cluster is None else [f"--cluster={_sizes(request.cluster)}"]
     words += [] if request.shared_bytes is None else [f"--shared={request.shared_bytes}"]
     return [*words, *(["--source"] if request.lines else [])]
@@ -79,11 +71,10 @@ def _rank(request: RankRequest, root: Path) -> list[str]:
         raise InputError("family, or file with space, is needed")
     if request.problem:
         raise InputError("problem has no place beside file: sizes stand in the space")
-    file, space = _named(request.file, root), _named(request.space, root)
-    folders = [inside(root, str(folder)) for folder in read_space_file(space).include]
-    _require_source_inside(root / file, root, folders)
-    _require_arrays_inside((root / space).read_text(encoding="utf-8"), root)
-    return ["rank", str(file), f"--space={space}", *options]
+    space = _named(request.space, root)
+    if read_space_file(root / space).options:
+        raise InputError(f"space {request.space}: the service takes no options of the compiler")
+    return ["rank", str(_source(request.file, root)), f"--space={space}", *options]
 
 
 def _named(name: str, root: Path) -> Path:
@@ -94,16 +85,11 @@ def _named(name: str, root: Path) -> Path:
     return path
 
 
-def _require_source_inside(path: Path, root: Path, folders: Iterable[Path]) -> None:
-    if path.suffix == ".py":
-        raise InputError(f"{path.name}: the service runs no Python file; give CUDA C++, PTX or a binary")
-    source = read_kernel_source(path, list(folders))
-    require_includes_inside(root, path, source.text, source.include)
-
-
-def _require_arrays_inside(text: str, root: Path) -> None:
-    for name in _ARRAY_FILE.findall(text):
-        inside(root, name)
+def _source(name: str, root: Path) -> Path:
+    path = _named(name, root)
+    if path.suffix.lower() == ".py":
+        raise InputError(f"{name}: the service runs no Python file; give CUDA C++, PTX or a binary")
+    return path
 
 
 def _gpu(name: str, root: Path) -> str:

@@ -1,24 +1,40 @@
-"""What a request may read: files of one folder, and what Python and the compilers consist of."""
+"""What a request may read: files of one folder, and what Python and the compilers consist of. Linux sees to it (Landlock)."""
 
 from __future__ import annotations
 
+import ctypes
 import os
-import re
+import signal
 import sys
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from ..compiler.disk_cache import cache_directory
-from ..errors import InputError
+from ..errors import InputError, PerfmodelError
 
-_CONTINUED = re.compile(r"\\[ \t]*\r?\n")
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-_DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:|\?\?=)[ \t]*(include|include_next|import|embed)\b[ \t]*([^\n]*)", re.MULTILINE)
-_NAME = re.compile(r"\"([^\"\n]+)\"|<([^>\n]+)>")
-_OF_THE_SYSTEM = ("/usr", "/lib", "/lib64", "/proc", "/sys", "/dev", "/etc")
-_READS = ("open", "os.listdir", "os.scandir")
+_OF_THE_SYSTEM = (
+    *("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", "/sys"),
+    *("/dev/null", "/dev/zero", "/dev/shm", "/dev/random", "/dev/urandom"),
+)
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+"""System calls, on all architectures: https://docs.kernel.org/userspace-api/landlock.html."""
+_ASK_VERSION, _BENEATH_A_PATH = 1, 1
+_READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
+_NO_NEW_PRIVILEGES, _SIGNAL_OF_PARENTS_END = 38, 1
+"""Of ``prctl``: what may start programs with more rights cannot restrict itself."""
+
+
+class _Ruleset(ctypes.Structure):
+    """``landlock_ruleset_attr``: what is forbidden but where a rule allows it."""
+
+    _fields_ = (("handled", ctypes.c_uint64),)
+
+
+class _Rule(ctypes.Structure):
+    """``landlock_path_beneath_attr``: what is allowed beneath an open file or folder."""
+
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("file", ctypes.c_int32))
 
 
 def inside(root: Path, name: str) -> Path:
@@ -33,54 +49,52 @@ def inside(root: Path, name: str) -> Path:
     return path
 
 
-def require_includes_inside(root: Path, file: Path | None, text: str, folders: Sequence[Path]) -> None:
-    """That a source, and whatever headers of the folder it includes, includes nothing from outside.
-
-    What no folder of the user's has is a header of the toolkit or of the C++ library, and its name must not climb.
+def require_confinement() -> None:
+    """That this system can keep a process to some folders.
 
     Raises:
-        InputError: an include leads out of the folder, or is computed by a macro.
+        PerfmodelError: it cannot.
     """
-    for folder in folders:
-        inside(root, str(folder))
-    pending: list[tuple[str, Path | None]] = [(text, None if file is None else file.parent)]
-    seen: set[Path] = set()
-    while pending:
-        current, beside = pending.pop()
-        for name in _included_names(current):
-            for folder in (*([beside] if beside else []), *folders):
-                path = inside(root, os.path.normpath(folder / name))
-                if path.is_file() and path not in seen:
-                    seen.add(path)
-                    pending.append((path.read_text(encoding="utf-8", errors="replace"), path.parent))
+    if sys.platform != "linux" or _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION) < 1:
+        raise PerfmodelError(
+            "a service that reads one folder only needs Landlock: Linux 5.13 or newer, with it enabled"
+        )
 
 
-def _included_names(text: str) -> Iterable[str]:
-    plain = _COMMENT.sub(" ", _CONTINUED.sub("", text))
-    for keyword, operand in _DIRECTIVE.findall(plain):
-        found = _NAME.match(operand.strip())
-        name = (found[1] or found[2]) if found else ""
-        if not found:
-            raise InputError(f"#{keyword} {operand.strip()}: the service reads no file whose name a macro computes")
-        if keyword == "embed" or os.path.isabs(name) or ("<" in operand and ".." in Path(name).parts):
-            raise InputError(f"#{keyword} {operand.strip()}: is outside the folder that the service may read")
-        yield name
+def confine(folders: Iterable[Path]) -> None:
+    """From now on this thread, and whatever it starts, reads and lists only these folders, Python, the compilers and the cache.
 
+    It cannot be taken back. Files that are open already stay so.
 
-def confine(root: Path) -> None:
-    """From now on this process opens and lists only files of the folder, of Python, of the compilers and of the cache.
-
-    It is an audit hook (`sys.addaudithook`): it cannot be taken back.
+    Raises:
+        OSError: Landlock is missing; `require_confinement` says so beforehand.
     """
-    package = Path(__file__).parents[2]
-    own = [root, cache_directory(), Path(tempfile.gettempdir()), Path(sys.prefix), Path(sys.base_prefix), package]
-    allowed = {str(place.resolve()) for place in (*own, *(Path(entry) for entry in sys.path if entry))}
-    tops = tuple(allowed | set(_OF_THE_SYSTEM))
+    cache = cache_directory()
+    cache.mkdir(parents=True, exist_ok=True)
+    of_python = (Path(__file__).parents[2], *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path))))
+    places = {place.resolve() for place in (*folders, cache, *of_python, *map(Path, _OF_THE_SYSTEM))}
+    libc, ruleset = _libc(), _Ruleset(_READ_FILE | _READ_FOLDER)
+    rules = _checked(libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(ctypes.sizeof(ruleset)), 0))
+    for place in filter(Path.exists, places):
+        file = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        rule = _Rule(_READ_FILE | (_READ_FOLDER if place.is_dir() else 0), file)
+        _checked(libc.syscall(_ADD_RULE, rules, _BENEATH_A_PATH, ctypes.byref(rule), 0))
+        os.close(file)
+    _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    _checked(libc.syscall(_RESTRICT_SELF, rules, 0))
+    os.close(rules)
 
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in _READS and arguments and isinstance(arguments[0], str | bytes | os.PathLike):
-            path = os.path.realpath(os.fsdecode(arguments[0]))
-            if not any(path == top or path.startswith(f"{top.rstrip('/')}/") for top in tops):
-                raise PermissionError(13, "is outside the folder that the service may read", path)
 
-    sys.addaudithook(watch)
+def end_with_parent() -> None:
+    """Have this process killed when the one that started it ends, however it does."""
+    _checked(_libc().prctl(_SIGNAL_OF_PARENTS_END, signal.SIGKILL, 0, 0, 0))
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result

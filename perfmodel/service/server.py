@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
+from ..errors import INTERRUPTED, INTERRUPTED_STATUS
 from .requests import TOOLS, description, input_schema, output_schema
 
 HOST = "127.0.0.1"
@@ -51,8 +54,13 @@ class Answer:
 
 async def answer(tool: str, arguments: Mapping[str, Any], limits: ServiceLimits) -> Answer:
     """Answer one request in a process of its own, which is ended with all that it started when its time is over."""
-    command = [sys.executable, "-m", "perfmodel.service.child", str(limits.root), str(limits.memory_mib)]
-    environment = os.environ | _ENVIRONMENT
+    with tempfile.TemporaryDirectory(prefix="perfmodel-") as private:
+        return await _answer(tool, arguments, limits, private)
+
+
+async def _answer(tool: str, arguments: Mapping[str, Any], limits: ServiceLimits, private: str) -> Answer:
+    command = [sys.executable, "-m", "perfmodel.service.child", str(limits.root), private, str(limits.memory_mib)]
+    environment = os.environ | _ENVIRONMENT | {"TMPDIR": private}
     process = await anyio.open_process(command, cwd=limits.root, env=environment, start_new_session=True)
     stdout, stderr = bytearray(), bytearray()
     assert process.stdin is not None
@@ -140,18 +148,26 @@ def _result(found: Answer) -> types.CallToolResult:
 
 
 async def serve_stdio(limits: ServiceLimits) -> None:
-    """Serve one client over standard input and output until it closes them."""
+    """Serve one client over standard input and output until it closes them, also while a request is answered."""
     from mcp.server.stdio import stdio_server
 
     server = build_server(limits)
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    signal.signal(signal.SIGINT, _end)  # cancelled, a read of standard input goes on until there is something to read
+    try:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+    except* BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere
 
 
-async def serve_http(limits: ServiceLimits, port: int) -> None:
-    """Serve HTTP on this machine only, at ``http://127.0.0.1:PORT/mcp``; requests for other host names are refused."""
+def _end(*_: object) -> None:
+    os.write(2, f"{INTERRUPTED}\n".encode())
+    os._exit(INTERRUPTED_STATUS)
+
+
+async def serve_http(limits: ServiceLimits, listener: socket.socket) -> None:
+    """Serve HTTP at a socket of this machine, under ``/mcp``; requests for other host names are refused."""
     import uvicorn
 
     app = build_server(limits).streamable_http_app(stateless_http=True, json_response=True, host=HOST)
-    config = uvicorn.Config(app, host=HOST, port=port, log_level="warning")
-    await uvicorn.Server(config).serve()
+    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve([listener])

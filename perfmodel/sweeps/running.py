@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -324,15 +325,23 @@ def _connected(scheduler: str | Client | None, workers: int) -> Iterator[Client]
     cluster = client = None
     with main_module_hidden():  # a worker that ends is started again at any time
         try:
-            with apart_from_caller():  # no process takes Ctrl-C as its own
+            with apart_from_caller():  # no process of its thread takes Ctrl-C as its own
                 cluster = LocalCluster(
-                    n_workers=workers,
+                    n_workers=0,
                     threads_per_worker=1,
                     dashboard_address=_ANY_LOCAL_PORT,
                     silence_logs=logging.CRITICAL,
                 )
+            cluster.scale(workers)
             client = Client(cluster)
+            client.wait_for_workers(workers)
             yield client
+        except BaseException:  # nobody waits for what is under way: a worker amid a task would answer late
+            for worker in cluster.workers.values() if cluster is not None else ():
+                worker.auto_restart = False
+                if worker.pid is not None:
+                    os.kill(worker.pid, signal.SIGKILL)
+            raise
         finally:
             for one in (client, cluster):
                 if one is not None:

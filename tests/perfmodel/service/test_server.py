@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ mcp = pytest.importorskip("mcp")
 
 from perfmodel.cli.json_schema import OBJECTS  # noqa: E402
 from perfmodel.core.documents import converted  # noqa: E402
+from perfmodel.errors import INTERRUPTED  # noqa: E402
 from perfmodel.service.server import Answer, ServiceLimits, answer  # noqa: E402
 
 SERVE = "import typer; from perfmodel.service.commands import register; app = typer.Typer(); register(app); app()"
@@ -51,7 +54,7 @@ def test_an_answer_is_the_object_of_the_command(tmp_path: Path) -> None:
         (SCALE | {"grids": [1]}, {}, "analyze: unknown key 'grids'; nearest: grid"),
         (SCALE | {"gpu": "h2000"}, {}, "unknown GPU 'h2000'; nearest: h200"),
         (SCALE, {"seconds": 0.2}, "not finished within 0.2 s; `perfmodel serve --max-seconds` allows more"),
-        (SCALE, {"memory_mib": 100}, "the request needs more than 100 MiB of memory"),
+        (SCALE, {"memory_mib": 200}, "the request needs more than 200 MiB of memory"),
     ],
 )
 def test_an_error_is_one_line(tmp_path: Path, arguments: dict[str, Any], limits: dict[str, Any], message: str) -> None:
@@ -77,6 +80,35 @@ def test_a_client_lists_and_calls_tools_over_standard_input(tmp_path: Path) -> N
     assert gpu.structured_content["gpu"]["sm_count"] == 170
     assert wrong.is_error
     assert "unknown family 'conv2d'" in wrong.content[0].text
+
+
+@pytest.mark.parametrize("end", ["interrupt", "no reader"])
+def test_a_server_on_standard_input_ends_in_one_line(tmp_path: Path, end: str) -> None:
+    command = [sys.executable, "-m", "perfmodel", "serve", "--root", str(tmp_path)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}) + "\n")
+        server.stdin.flush()
+        assert "perfmodel" in server.stdout.readline()
+        if end == "interrupt":
+            server.send_signal(signal.SIGINT)
+        else:
+            server.stdout.close()
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}) + "\n")
+            server.stdin.close()
+        assert server.wait(60) == (130 if end == "interrupt" else 0)
+        assert server.stderr.read() == (f"{INTERRUPTED}\n" if end == "interrupt" else "")
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "perfmodel", "serve", "--root", str(tmp_path), "--http", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (2, f"perfmodel: error: --http {port}: Address already in use\n")
 
 
 def test_http_answers_this_machine_only(tmp_path: Path) -> None:
