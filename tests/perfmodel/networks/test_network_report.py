@@ -98,7 +98,7 @@ GPUS = ("h200", "a100-sxm-80gb", "rtx-2080-ti")
     ("name", "gpu"),
     [
         *((name, gpu) for name in ("diffusion_policy_unet", "ssim_4k_video") for gpu in GPUS),
-        *zip(("efficientnet_b0", "mobilenet_v2", "mobilenet_v1"), GPUS, strict=True),
+        ("mobilenet_v1", "rtx-2080-ti"),
     ],
 )
 def test_no_layer_is_faster_than_its_floors(name: str, gpu: str) -> None:
