@@ -124,6 +124,12 @@ def round_trips_of_blocks(code: MachineCode, near: NDArray[np.float64] | None = 
     return (lone_warp_cycles(code, known.far) - near) / (known.far - known.l1)
 
 
+def issue_cycles(code: MachineCode) -> NDArray[np.int64]:
+    """When a warp alone would issue each instruction, in cycles from the begin of the code, if it waited for no result."""
+    stall, *_ = fields(code.instructions)
+    return np.cumsum(np.maximum(stall, 1)) - np.maximum(stall, 1)
+
+
 def loads_in_flight(code: MachineCode) -> dict[int, int]:
     """The number of the round trip of each global load that some path reaches, by the index of the instruction.
 

@@ -13,6 +13,7 @@ from ..core.constants import LINE_BYTES
 from ..simulator.global_memory import Segment
 from .atomics import AtomicsOfBlocks
 from .block_placement import LINE_WORDS, Movement, Placement, positions
+from .store_queue import Stores
 from .trace import (
     LOAD,
     LOCAL_LINES,
@@ -29,6 +30,7 @@ from .trace import (
 _ALL_WORDS = (1 << LINE_WORDS) - 1
 _ATOMICS = "atomics_"
 _TRACED = "traced_"
+_STORES = "stores_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class CacheRecord:
     Attributes:
         traced: Lines that the blocks touch.
         atomics: Where their atomics go.
+        stores: Stores of the blocks that one SM holds together.
         segments: Buffers.
         uncached_sectors: Sectors that the blocks ask for past L1, of all reads.
         uncached_load_sectors: Those of loads alone.
@@ -47,6 +50,7 @@ class CacheRecord:
 
     traced: Traced
     atomics: AtomicsOfBlocks
+    stores: Stores
     segments: tuple[Segment, ...]
     uncached_sectors: float
     uncached_load_sectors: float
@@ -58,6 +62,7 @@ class CacheRecord:
         archive = io.BytesIO()
         arrays = {_TRACED + f.name: _narrow(getattr(self.traced, f.name)) for f in fields(self.traced)}
         arrays |= {_ATOMICS + f.name: _narrow(getattr(self.atomics, f.name)) for f in fields(self.atomics)}
+        arrays |= {_STORES + f.name: _narrow(getattr(self.stores, f.name)) for f in fields(self.stores)}
         numbers = [self.uncached_sectors, self.uncached_load_sectors, self.copies, self.executed, self.traced.l1_share]
         np.savez(
             archive,
@@ -80,6 +85,7 @@ class CacheRecord:
         return cls(
             traced=Traced(**{f.name: columns[_TRACED + f.name] for f in fields(Traced)} | {"l1_share": of_l1}),
             atomics=AtomicsOfBlocks(**{f.name: columns[_ATOMICS + f.name] for f in fields(AtomicsOfBlocks)}),
+            stores=Stores(**{f.name: columns[_STORES + f.name] for f in fields(Stores)}),
             segments=tuple(Segment(n, *place) for n, place in zip(columns["names"].tolist(), places, strict=True)),
             uncached_sectors=of_uncached,
             uncached_load_sectors=of_loads,

@@ -25,6 +25,10 @@ class Shares:
     read_once_age: float
     written_age_idle: float
     dram_busy_share: float
+    store_queue_lines: int
+    store_line_cycles: float
+    store_issue_cycles: float
+    store_latency_cycles: float
 
 
 @cache

@@ -33,6 +33,7 @@ from .grid_streams import GridStreams
 from .l1 import L1Traffic, l1_traffic, launch_rates
 from .l2 import DramTraffic, partition_of_sms, sampled_dram_traffic
 from .request_coalescing import gpcs_of_blocks
+from .store_queue import StoreTrace, left_share
 from .trace import BlockStream, Integers, Kind, LineAccesses, Trace
 
 _DRAWN_ACCESSES = 50_000
@@ -76,6 +77,7 @@ class CacheObserver:
         resources: registers, shared memory and stack of the compiled kernel.
         shape: the grid's extents as the kernel sees them (`LaunchCounts.shape`); the launch's own when None.
         trips: round trip of each global load; each has its own when None.
+        cycles: when a warp alone issues each instruction (`issue_cycles`); not known when None.
         seed: of the SMs and blocks that are drawn.
     """
 
@@ -87,6 +89,7 @@ class CacheObserver:
         *,
         shape: tuple[int, ...] | None = None,
         trips: Mapping[int, int] | None = None,
+        cycles: Integers | None = None,
         seed: int = 0,
     ) -> None:
         resident, _ = residency(launch, gpu, resources)
@@ -101,12 +104,15 @@ class CacheObserver:
             stack_words=_stack_words(resources),
             trips=trips or {},
         )
+        of_sm = schedule.runs[0][: schedule.together]
+        self._stores = StoreTrace(self.blocks, of_sm, np.zeros(0, np.int64) if cycles is None else cycles)
         self._accesses = AccessCounts(len(self.blocks))
         self._atomics = AtomicObserver(gpu.l2_slice_bytes)
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
         self._trace.access(access)
+        self._stores.access(access)
         self._accesses.access(access)
         self._atomics.access(access)
 
@@ -125,6 +131,7 @@ class CacheObserver:
         return CacheRecord(
             traced=self._trace.traced(),
             atomics=self._atomics.found(),
+            stores=self._stores.stores(),
             segments=tuple(segments),
             uncached_sectors=uncached,
             uncached_load_sectors=uncached_loads,
@@ -225,19 +232,15 @@ def hierarchy_of(
     missed = cached * missed_share
     beside_dram_s = _seconds_beside_dram((lines, by_copies), launch, gpu, resident, counts)
     dram = _dram(record, streams, placement, launch, gpu, resident, resources, beside_dram_s, seed)
-    loads = cached + uncached
+    loads, stored = cached + uncached, float(counts.global_store_sectors + counts.local_store_sectors)
     exact = placement.exact
     return Hierarchy(
         l1_hit_rate=1.0 - ((missed + uncached) / loads if loads else 0.0),
         l1_missed_sectors=missed + uncached,
         l2_read_sectors=missed * asked + uncached * asked_past_l1,
         instruction_read_sectors=instruction_read_sectors,
-        l2_write_sectors=float(
-            counts.global_store_sectors
-            + counts.surface_store_sectors
-            + counts.bulk_write_sectors
-            + counts.local_store_sectors
-        ),
+        l2_write_sectors=stored * _left_share(record, launch, gpu, counts, missed + uncached + stored, dram, seed)
+        + float(counts.surface_store_sectors + counts.bulk_write_sectors),
         dram_read_bytes=SECTOR_BYTES * dram.read_sectors + _code_bytes(resources),
         dram_write_bytes=SECTOR_BYTES * dram.written_sectors,
         relative_error=rates.relative_error,
@@ -245,6 +248,32 @@ def hierarchy_of(
         notes=() if exact else ("L2 and DRAM traffic is estimated: addresses of blocks differ by more than a shift",),
         blocks_executed=record.executed,
         contention=record.atomics.contention(record.executed, int(launch.blocks), gpu.l2_slices),
+    )
+
+
+def _left_share(
+    record: CacheRecord,
+    launch: Launch,
+    gpu: Gpu,
+    counts: Counts,
+    l2_sectors: float,
+    dram: DramTraffic,
+    seed: int,
+) -> float:
+    """Part of the stored sectors that leave an SM, others having joined them, where L2 is asked for ``l2_sectors`` in all."""
+    blocks = len(np.unique(record.stores.block))
+    part = blocks / float(launch.blocks)
+    sms = min(float(gpu.sm_count), float(launch.blocks))
+    of_l2 = l2_sectors / gpu.l2_read_bytes_per_s * gpu.sm_count
+    of_dram = (dram.read_sectors + dram.written_sectors) / gpu.dram_read_bytes_per_s * sms
+    moving = max(of_l2, of_dram) * SECTOR_BYTES * gpu.boost_clock_hz
+    return left_share(
+        record.stores,
+        gpu,
+        busy_cycles=max(_busy_cycles(counts, gpu), moving) * part,
+        issued=float(counts.warp_instructions) * part,
+        warps=blocks * int(ceil_div(int(launch.threads_per_block), WARP_SIZE)),
+        seed=seed,
     )
 
 
@@ -349,6 +378,7 @@ def executed_record(
     resources: Resources,
     *,
     trips: Mapping[int, int] | None = None,
+    cycles: Integers | None = None,
     shape: tuple[int, ...] | None = None,
     seed: int = 0,
     budget: Budget | None = None,
@@ -358,7 +388,7 @@ def executed_record(
     Raises:
         SimulationError: the kernel cannot be executed on the CPU.
     """
-    caches = CacheObserver(launch, gpu, resources, shape=shape, trips=trips, seed=seed)
+    caches = CacheObserver(launch, gpu, resources, shape=shape, trips=trips, cycles=cycles, seed=seed)
     run = execute_code(kernel, launch, call, mode=Mode.TRACE, blocks=caches.blocks, budget=budget, observers=[caches])
     return caches.record(run.segments)
 

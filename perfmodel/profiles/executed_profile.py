@@ -17,7 +17,7 @@ from ..ir.instruction import Space
 from ..ir.kernel import Kernel
 from ..launch.launch import KernelCall, Launch
 from ..machine_code.program import MachineCode, read_machine_code
-from ..machine_code.schedule import loads_in_flight
+from ..machine_code.schedule import issue_cycles, loads_in_flight
 from ..memory.access_counts import InstructionCount
 from ..memory.cache_record import CacheRecord
 from ..memory.hierarchy import CacheObserver, Hierarchy, executed_record, grid_shape, hierarchy_of, with_hierarchy
@@ -219,6 +219,11 @@ class _Asked:
         """The round trip of each load that shares one with others; where PTX is executed, each has its own."""
         return loads_in_flight(self.code) if isinstance(self.code, MachineCode) else {}
 
+    @property
+    def cycles(self) -> NDArray[np.int64] | None:
+        """When a warp alone issues each instruction; where PTX is executed, nobody knows."""
+        return issue_cycles(self.code) if isinstance(self.code, MachineCode) else None
+
 
 def _executed(asked: _Asked, remember: bool) -> Execution:
     """One launch executed, or what an earlier execution of it gave."""
@@ -285,7 +290,15 @@ def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
     if follow:
         guests.append(Guest(blocks=traced_blocks(launch), make=WarpObserver, follow=True))
     if gpu is not None:
-        make = partial(CacheObserver, launch, gpu, asked.compiled.resources, trips=asked.trips, seed=effort.seed)
+        make = partial(
+            CacheObserver,
+            launch,
+            gpu,
+            asked.compiled.resources,
+            trips=asked.trips,
+            cycles=asked.cycles,
+            seed=effort.seed,
+        )
         guests.append(Guest(blocks=make().blocks, make=make, spaces=_OF_CACHES))
     found = count_launch(
         code,
@@ -391,6 +404,7 @@ def _record(asked: _Asked, gpu: Gpu, shape: tuple[int, ...]) -> CacheRecord:
         gpu,
         asked.compiled.resources,
         trips=asked.trips,
+        cycles=asked.cycles,
         shape=shape,
         seed=asked.effort.seed,
         budget=asked.effort.budget,
