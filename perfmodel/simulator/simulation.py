@@ -277,7 +277,7 @@ def simulate(kernel: Kernel, launch: Launch, call: KernelCall, **options: Any) -
 
 def _with_companions(launch: Launch, blocks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Blocks and those that are executed with them, and the place of each among those asked for, -1 for the others."""
-    run = launch.companions_of(blocks)
+    run = launch.companions_of(blocks) if len(blocks) else blocks
     if run is blocks:
         return blocks, np.arange(len(blocks))
     asked = {block: position for position, block in enumerate(blocks.tolist())}

@@ -223,5 +223,5 @@ class BlockRuns:
         """Who looks whether blocks decide by what others write, where they decide by what they load."""
         if not loads_decide(self.kernel) or decided_by_order(self.kernel):
             return []
-        segments = self.segments or self.pilot(blocks[:1]).segments
+        segments = self.segments or self.pilot(blocks[:0]).segments  # where buffers lie is known before any block runs
         return [OrderOfThreads(steering_instructions(self.kernel), segments)]

@@ -45,6 +45,8 @@ class MachineScheduler(Scheduler):
         self.again: dict[int, Mask] = {}
         """Warps, by place, of which some lanes wait there for others, and whose second issue has been counted."""
         self.parted = PartedWarps(self.batch.threads)
+        self._all_warps = np.full(self.batch.rows, self.batch.threads // WARP_SIZE)
+        """Warps of each row."""
         self.ended: Mask | None = None
         """Lanes that the current step has ended, where others live."""
 
@@ -85,11 +87,10 @@ class MachineScheduler(Scheduler):
             )
 
     def _spend(self, unit: Unit, mask: Mask | None, whole: bool) -> None:
-        warps = self.batch.threads // WARP_SIZE
         if mask is None:
             running: Any = True
-            per_row: Any = np.broadcast_to(warps, (self.batch.rows,))
-            count = self.batch.rows * warps
+            per_row: Any = self._all_warps
+            count = self.batch.rows * (self.batch.threads // WARP_SIZE)
         else:
             running = rows_and_warps(mask, self.batch.threads)
             per_row = np.broadcast_to(running.sum(axis=1), (self.batch.rows,))
