@@ -56,7 +56,7 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
         run.macros = device_macros(texts.values())
         run.use(part)
         part = replace(part, missing=run.absent_headers())
-        rounds, ptx = _Rounds(), ""
+        rounds, ptx, before = _Rounds(), "", list[tuple[str, int, str]]()
         for _ in range(MOST_ROUNDS):
             run.use(part)
             try:
@@ -70,12 +70,18 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
                 if header is not None and header not in part.missing:
                     part = replace(part, missing=(*part.missing, header))
                     continue
-                extent = rounds.next(error)
-                shorter = run.without_refused_host_code(error.output, part.texts, extent)
+                extent, errors = rounds.next(error), errors_of(error.output)
+                shorter = run.without_refused_host_code(errors, part.texts, extent)
                 if shorter == part.texts and extent is Extent.STATEMENTS:
-                    shorter = run.without_refused_host_code(error.output, part.texts, Extent.DECLARATIONS)
+                    shorter = run.without_refused_host_code(errors, part.texts, Extent.DECLARATIONS)
+                staying = [one for one in errors if one in before]
+                # what device code lacks of a header is the same without host code
+                lacking = part.missing and staying and shorter != part.texts
+                if lacking and run.without_refused_host_code(staying, part.texts, Extent.DECLARATIONS) == part.texts:
+                    break
                 if shorter == part.texts or rounds.idle > _IDLE_ROUNDS:
                     break
+                before = errors
                 part = replace(part, texts=shorter, shortened=True)
         if not ptx:
             raise run.unsolved(part.missing, rounds.fewest)

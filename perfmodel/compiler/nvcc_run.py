@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import CompileError, InputError
 from ..gpus.catalogue import load_architecture
-from ..sources.project_headers import template_of
+from ..sources.project_headers import templates_of
 from . import disk_cache
 from .assembler import PTX_VERSION_12_9
 from .front_end import ASSEMBLER_OPTIONS, Ptx
@@ -222,8 +222,8 @@ class NvccRun:
         if not headers:
             return error
         folder = self.source.parent
-        found = {header: template_of(header, folder) for header in headers} if self.request.path else {}
-        made = {header: os.path.relpath(place, folder) for header, place in found.items() if place is not None}
+        found = templates_of(headers, folder) if self.request.path else {}
+        made = {header: os.path.relpath(place, folder) for header, place in found.items()}
         them = "them" if len(headers) > 1 else "it"
         text = f"{absent_headers(headers, made)}; without {them} device code does not compile ({error})"
         return LacksHeaderError(f"{self._included_at(headers[0])}: {text}", "")
@@ -244,10 +244,12 @@ class NvccRun:
         names = [] if status else re.split(r"(?<!\\)\s+", output.partition(":")[2].replace("\\\n", " ").strip())
         return tuple(dict.fromkeys(n for n in names if "\\" not in n and ":" not in n and not os.path.exists(n)))
 
-    def without_refused_host_code(self, output: str, texts: Mapping[Path, str], extent: Extent) -> dict[Path, str]:
+    def without_refused_host_code(
+        self, errors: Iterable[tuple[str, int, str]], texts: Mapping[Path, str], extent: Extent
+    ) -> dict[Path, str]:
         """The texts without host code at places of errors."""
         lines: dict[Path, set[int]] = {}
-        for file, line, _ in errors_of(output):
+        for file, line, _ in errors:
             lines.setdefault(Path(os.path.normpath(file)), set()).add(line)
         return {
             path: without_host_code(text, lines.get(self._overlaid(path), ()), extent=extent, macros=self.macros)

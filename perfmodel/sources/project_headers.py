@@ -40,11 +40,18 @@ def project_folders(text: str, folder: Path, directories: Sequence[Path]) -> tup
             found.append(place)
 
 
-def template_of(header: str, folder: Path) -> Path | None:
-    """The file from which a project's build makes a header (``config.h.in``), None where there is none around a folder."""
-    name = f"{Path(header).name}.in"
-    places = (place / name for top in _tops(folder) for place in _folders(top))
-    return next((place for place in places if os.path.isfile(place)), None)
+def templates_of(headers: Sequence[str], folder: Path) -> dict[str, Path]:
+    """The files from which a project's build makes headers (``config.h.in``), as far as they lie around a folder."""
+    wanted = {f"{Path(header).name}.in": header for header in headers}
+    found: dict[str, Path] = {}
+    for place in (place for top in _tops(folder) for place in _folders(top)):
+        try:
+            names = wanted.keys() & set(os.listdir(place))
+        except OSError:
+            continue
+        for name in names:
+            found.setdefault(wanted[name], place / name)
+    return found
 
 
 def headers_note(folders: Sequence[Path], beside: Path) -> str:
