@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from perfmodel.cli.options import JsonOption
-from perfmodel.cli.output import print_json, print_table
+from perfmodel.cli.output import print_json, print_table, require_no_option
 from perfmodel.core.documents import nearest
 from perfmodel.errors import InputError
 
@@ -73,6 +73,7 @@ def draw_figure(name: str, folder: Path) -> tuple[Path, Path]:
 
 def _folder(path: Path) -> Path:
     """The output folder, made where it is missing."""
+    require_no_option("--output", path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -138,6 +138,7 @@ def require_writable(option: str, path: Path, others: Iterable[Path | None] = ()
     """
     from ..core.files import require_replaceable
 
+    require_no_option(option, path)
     try:
         require_replaceable(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,6 +150,16 @@ def require_writable(option: str, path: Path, others: Iterable[Path | None] = ()
         raise InputError(f"{option} {path}: {error.strerror or error}") from error
     if any(other is not None and path.resolve() == other.resolve() for other in others):
         raise InputError(f"{option} {path}: is another file of this command, which it would replace; give another name")
+
+
+def require_no_option(option: str, path: Path) -> None:
+    """That what an option names is no option, or a number below 0, that was given by mistake.
+
+    Raises:
+        InputError: it begins like one.
+    """
+    if str(path).startswith("-"):
+        raise InputError(f"{option} {path}: begins like an option; give another name")
 
 
 def write_target(option: str, path: Path, text: str) -> None:

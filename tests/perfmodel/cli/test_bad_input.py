@@ -224,6 +224,8 @@ def test_an_output_must_be_a_regular_file_with_a_possible_name(
     fit = ("fit", "tiled_conv2d", "--gpu", "rtx-3090", "--measurements", "none.csv", "--output")
     assert "is no regular file" in refused(capsys, *fit, "/dev/null")
     assert "too long" in refused(capsys, *fit, str(tmp_path / ("x" * 300)))
+    for command in (fit[:-1], ("plot", "occupancy_cliffs")):
+        assert "--output -1: begins like an option" in refused(capsys, *command, "--output=-1")
 
 
 def test_a_full_standard_output_is_one_line() -> None:
