@@ -36,7 +36,7 @@ from .messages import (
 )
 from .nvcc_options import OLD_NAMES, further_options, macro_options
 from .ptx_functions import with_kernel_only
-from .request import CompileRequest, digest
+from .request import CompileRequest, digest, including_requests
 from .toolchain import cuda13_program, nvcc_version, run_compiler
 
 _OPTIONS = (
@@ -97,7 +97,7 @@ class LacksHeaderError(RefusedError):
 
 
 class NoKernelError(InputError):
-    """A file has no such kernel; ``complete`` where nothing of it was left out and nothing failed to compile."""
+    """A file has no such kernel; ``complete`` where nothing of it was left out, failed to compile or awaits another's macros."""
 
     def __init__(self, message: str, *, complete: bool) -> None:
         super().__init__(message)
@@ -178,11 +178,12 @@ class NvccRun:
         if found is not None:
             return self.result(text, found)
         left_out = [] if self.part is None or not self.part.note else [self.part.note]
-        if not kernels and "__global__" in self.request.source:
+        guarded = not kernels and "__global__" in self.request.source
+        if guarded:
             left_out += self._unset_macros()
         raise NoKernelError(
             no_kernel(name, self.request.kernel, kernels, "; ".join([*left_out, reason])),
-            complete=failed is None and self.part is None,
+            complete=failed is None and self.part is None and not (guarded and including_requests(self.request)),
         )
 
     def result(self, text: str, kernel_name: str) -> Ptx:

@@ -362,6 +362,17 @@ def test_a_part_of_a_program_is_compiled_as_the_file_that_includes_it(tmp_path: 
     assert compiled(part, "k").note == kernel.note  # a folder of the project that only the other file needs
 
 
+def test_a_kernel_behind_a_macro_of_the_file_that_includes_it_is_found_there(tmp_path: Path) -> None:
+    part, main = tmp_path / "kernels.cu", tmp_path / "main.cu"
+    part.write_text("#ifdef SIMULATION\n__global__ void step(int *x) { *x = 1; }\n#endif\n")
+    with pytest.raises(InputError, match=r"no kernel 'step'.*nothing sets: SIMULATION \(--define sets one\)"):
+        compiled(part, "step")
+    main.write_text('#define SIMULATION\n#include "kernels.cu"\nint main() { step<<<1, 1>>>(nullptr); }\n')
+    assert compiled(part, "step").note == "compiled as part of main.cu, which includes this file"
+    with pytest.raises(InputError, match=r"no kernel 'other'; its kernels: "):
+        compiled(part, "other")
+
+
 def test_a_header_that_the_build_makes_is_told_by_its_template(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "config.h.in").write_text("#define N @N@\n")
