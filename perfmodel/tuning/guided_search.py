@@ -22,7 +22,7 @@ from ..errors import InputError
 from .axes import Axis, Floats, axes_of, number_axis
 from .process import Process, filled
 
-UNGUIDED_RUNS = 8
+UNGUIDED_RUNS = 4
 """Configurations, spread over the space, before the first estimate, where nothing is predicted."""
 _DRAWN = 3
 """Configurations that are drawn for each of these; the one that is farthest from the others is taken."""
