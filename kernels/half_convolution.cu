@@ -228,12 +228,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 {
     extern __shared__ __align__(1024) float4 shared_memory[];
 
-    const unsigned first_filter = blockIdx.y * FILTER_TILE;
-    const unsigned first_position = blockIdx.x * POSITION_TILE;
-    const unsigned all_positions = batch * positions;
-    const unsigned slabs = (in_channels + SLAB_CHANNELS - 1) / SLAB_CHANNELS;
-    const unsigned first_slab = CHANNEL_SPLIT == 1 ? 0 : blockIdx.z * slabs / CHANNEL_SPLIT;
-    const unsigned end_slab = CHANNEL_SPLIT == 1 ? slabs : (blockIdx.z + 1) * slabs / CHANNEL_SPLIT;
+    const BlockWork work(batch, positions, in_channels);
 
 #if !POINTWISE || COPIED_CHANNELS < SLAB_CHANNELS
     constexpr unsigned ZEROS_START = COPIED_CHANNELS < SLAB_CHANNELS ? 0 : INPUT_START;
@@ -243,12 +238,12 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     __syncthreads();
 #endif
     const unsigned stages = static_cast<unsigned>(__cvta_generic_to_shared(shared_memory));
-    SlabCopies slab_copies(input, filter, first_filter, first_position, all_positions, first_slab * SLAB_CHANNELS, in_channels,
-                           out_channels);
+    SlabCopies slab_copies(input, filter, work.first_filter, work.first_position, work.all_positions, work.first_slab * SLAB_CHANNELS,
+                           in_channels, out_channels);
     const auto copies = [&](const unsigned stage, const unsigned channels_left) {
         slab_copies.fetch(filter, stage, channels_left);
     };
-    const SlabFetch fetch(copies, first_slab, end_slab, in_channels, stages);
+    const SlabFetch fetch(copies, work.first_slab, work.end_slab, in_channels, stages);
 
     const unsigned lane = threadIdx.x % 32, slice = threadIdx.x / 32 / SLICE_WARPS;
     const unsigned warp_filter = threadIdx.x / 32 % SLICE_WARPS / POSITION_WARPS * WARP_FILTERS;
@@ -261,8 +256,8 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #if POINTWISE
         const unsigned pixel = of_tile;
 #else
-        const unsigned position = min(first_position + of_tile, all_positions - 1);
-        const unsigned pixel = (padded_row(position) - padded_row(first_position)) * PADDED_WIDTH + position % OUTPUT_WIDTH * STRIDE;
+        const unsigned position = min(work.first_position + of_tile, work.all_positions - 1);
+        const unsigned pixel = (padded_row(position) - padded_row(work.first_position)) * PADDED_WIDTH + position % OUTPUT_WIDTH * STRIDE;
 #endif
         rows[r] = stages + ELEMENT_BYTES * (INPUT_START + pixel * SLAB_PITCH + lane / 16 * 8 + slice * PRODUCT_TERMS);
     }
@@ -283,7 +278,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     for (int ahead = 0; ahead < (STAGES > 1 ? STAGES - 1 : 1); ahead++)
         fetch();
 #pragma unroll 1
-    for (unsigned left = end_slab - first_slab; left > 0; left--) {
+    for (unsigned left = work.end_slab - work.first_slab; left > 0; left--) {
         // What this thread has copied is there, for tensor cores, too; all have multiplied the slab before, which is overwritten.
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES > 2 ? STAGES - 2 : 0) : "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -339,7 +334,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                 b[0][i / 4][i % 4] = b[1][i / 4][i % 4];
         }
     };
-    pass_slabs<PRODUCTS, PRODUCTS>(end_slab - first_slab, fetch, read, multiply, []() {}, exchange_buffers);
+    pass_slabs<PRODUCTS, PRODUCTS>(work.end_slab - work.first_slab, fetch, read, multiply, []() {}, exchange_buffers);
 #endif
 
     __syncthreads();
@@ -363,14 +358,14 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         }
     }
 #if SHARED_SUMS
-    store_sums(output, sums, first_filter, first_position, all_positions, out_channels, positions);
+    store_sums(output, sums, work, out_channels, positions);
 #else
     __syncthreads();
 #pragma unroll 4
     for (unsigned vector = threadIdx.x; vector < TILE_OUTPUTS / STORE_VECTOR; vector += THREADS) {
         const unsigned row = vector / (FILTER_TILE / STORE_VECTOR), column = vector % (FILTER_TILE / STORE_VECTOR) * STORE_VECTOR;
-        const unsigned position = first_position + row, filter_index = first_filter + column;
-        if (position < all_positions && (!FILTER_TAIL || filter_index < out_channels))
+        const unsigned position = work.first_position + row, filter_index = work.first_filter + column;
+        if (position < work.all_positions && (!FILTER_TAIL || filter_index < out_channels))
             move<STORE_VECTOR>(output + position * out_channels + filter_index, tile + row * TILE_PITCH + column);
     }
 #endif

@@ -83,6 +83,19 @@ template <int ELEMENTS> __device__ __forceinline__ void store(Element *to, const
 #endif
 }
 
+// What a block computes: filters and positions of its tile, and its part of the slabs of input channels, all or one of those along z.
+struct BlockWork {
+    unsigned first_filter, first_position, all_positions, first_slab, end_slab;
+
+    __device__ __forceinline__ BlockWork(const unsigned batch, const unsigned positions, const unsigned in_channels)
+        : first_filter(blockIdx.y * FILTER_TILE), first_position(blockIdx.x * POSITION_TILE), all_positions(batch * positions)
+    {
+        const unsigned slabs = (in_channels + SLAB_CHANNELS - 1) / SLAB_CHANNELS;
+        first_slab = CHANNEL_SPLIT == 1 ? 0 : blockIdx.z * slabs / CHANNEL_SPLIT;
+        end_slab = CHANNEL_SPLIT == 1 ? slabs : (blockIdx.z + 1) * slabs / CHANNEL_SPLIT;
+    }
+};
+
 // Waits until all but the given number of slabs on their way are there, and all have read what the next slab overwrites.
 template <int AHEAD> __device__ __forceinline__ void wait_for_slab()
 {
@@ -203,9 +216,8 @@ template <int WORDS> __device__ __forceinline__ void read_of(const unsigned rank
 // Adds the sums that the slices of all blocks of a cluster have written to shared memory, the tile of each slice one behind the
 // other as [filter][position], or [position][filter] where channels lie closest (CHANNELS_LAST), in a fixed order, and stores them;
 // each block of a cluster its part of the tile.
-__device__ __forceinline__ void store_sums(Element *output, const float *sums, const unsigned first_filter,
-                                           const unsigned first_position, const unsigned all_positions,
-                                           const unsigned out_channels, const unsigned positions)
+__device__ __forceinline__ void store_sums(Element *output, const float *sums, const BlockWork &work, const unsigned out_channels,
+                                           const unsigned positions)
 {
 #if CHANNEL_SPLIT > 1
     cluster_barrier();
@@ -220,17 +232,17 @@ __device__ __forceinline__ void store_sums(Element *output, const float *sums, c
         const unsigned row = vector * STORE_VECTOR / TILE_COLUMNS;
         const unsigned column = vector * STORE_VECTOR % TILE_COLUMNS;
         const unsigned index = row * SUMS_PITCH + column;
-        const unsigned filter_index = first_filter + (CHANNELS_LAST ? column : row);
-        const unsigned position = first_position + (CHANNELS_LAST ? row : column);
-        if (filter_index < out_channels && position < all_positions) {
+        const unsigned filter_index = work.first_filter + (CHANNELS_LAST ? column : row);
+        const unsigned position = work.first_position + (CHANNELS_LAST ? row : column);
+        if (filter_index < out_channels && position < work.all_positions) {
             alignas(16) float total[STORE_VECTOR] = {};
 #pragma unroll
-            for (int part = 0; part < CHANNEL_SPLIT * CHANNEL_SLICES; part++) {
+            for (int of = 0; of < CHANNEL_SPLIT * CHANNEL_SLICES; of++) {
                 alignas(16) float term[STORE_VECTOR];
 #if CHANNEL_SPLIT > 1
-                read_of<STORE_VECTOR>(part / CHANNEL_SLICES, term, sums + part % CHANNEL_SLICES * SLICE_SUMS + index);
+                read_of<STORE_VECTOR>(of / CHANNEL_SLICES, term, sums + of % CHANNEL_SLICES * SLICE_SUMS + index);
 #else
-                move<STORE_VECTOR>(term, sums + part * SLICE_SUMS + index);
+                move<STORE_VECTOR>(term, sums + of * SLICE_SUMS + index);
 #endif
 #pragma unroll
                 for (int word = 0; word < STORE_VECTOR; word++)

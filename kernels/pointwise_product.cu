@@ -55,24 +55,19 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     float *const stages = reinterpret_cast<float *>(shared_memory);
 
     const unsigned thread = threadIdx.x;
-    const unsigned first_filter = blockIdx.y * FILTER_TILE;
-    const unsigned first_position = blockIdx.x * POSITION_TILE;
-    const unsigned all_positions = batch * positions;
-    const unsigned slabs = (in_channels + SLAB_CHANNELS - 1) / SLAB_CHANNELS;
-    const unsigned first_slab = CHANNEL_SPLIT == 1 ? 0 : blockIdx.z * slabs / CHANNEL_SPLIT;
-    const unsigned end_slab = CHANNEL_SPLIT == 1 ? slabs : (blockIdx.z + 1) * slabs / CHANNEL_SPLIT;
+    const BlockWork work(batch, positions, in_channels);
 
     // What this thread copies of each slab.
     const unsigned row_channel = thread % COPY_CHANNELS;
     const unsigned row = thread / COPY_CHANNELS;
     const float *filter_from =
-        later(filter, FILTER_TAIL ? 0 : first_filter + row, in_channels) + first_slab * SLAB_CHANNELS + row_channel;
-    InputCopies copies(input, first_position, first_slab * SLAB_CHANNELS, all_positions, in_channels, positions);
+        later(filter, FILTER_TAIL ? 0 : work.first_filter + row, in_channels) + work.first_slab * SLAB_CHANNELS + row_channel;
+    InputCopies copies(input, work, in_channels, positions);
 
     const unsigned stages_address = static_cast<unsigned>(__cvta_generic_to_shared(stages));
     const unsigned filter_to = stages_address + 4 * row_channel * FILTER_PITCH;
 
-    unsigned fetched = first_slab;
+    unsigned fetched = work.first_slab;
     unsigned fetch_bytes = 0;
     const auto fetch = [&]() {
         const unsigned channels_left = in_channels - fetched * SLAB_CHANNELS;
@@ -80,7 +75,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         for (int first = 0; first < FILTER_TILE; first += FILTER_STEP) {
             if ((THREADS % COPY_CHANNELS == 0 || row < FILTER_STEP)
                 && (first + FILTER_STEP <= FILTER_TILE || row + first < FILTER_TILE)) {
-                const float *from = FILTER_TAIL ? later(filter_from, min(first_filter + row + first, out_channels - 1), in_channels)
+                const float *from = FILTER_TAIL ? later(filter_from, min(work.first_filter + row + first, out_channels - 1), in_channels)
                                                 : later(filter_from, in_channels, first);
 #pragma unroll
                 for (int channel = 0; channel < SLAB_CHANNELS; channel += COPY_CHANNELS) {
@@ -97,7 +92,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     };
     // Groups of copies are counted even where a slab is missing, so that each wait leaves as many of them.
     const auto fetch_if_any = [&]() {
-        if (fetched < end_slab)
+        if (fetched < work.end_slab)
             fetch();
 #if ASYNC_COPY
         asm volatile("cp.async.commit_group;" ::: "memory");
@@ -133,7 +128,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             for (int p = 0; p < POSITIONS_PER_THREAD; p++)
                 sum[q][p] = fmaf(w[channel % 2][q / VECTOR * VECTOR + (q + channel) % VECTOR], x[channel % 2][p], sum[q][p]);
     };
-    pass_slabs<THREAD_CHANNELS, UNROLLED_CHANNELS>(end_slab - first_slab, fetch_if_any, read, multiply, [] {}, [] {});
+    pass_slabs<THREAD_CHANNELS, UNROLLED_CHANNELS>(work.end_slab - work.first_slab, fetch_if_any, read, multiply, [] {}, [] {});
 
 #if THROUGH_SHARED
     // The tile of each slice lies one behind the other, as [filter][position].
@@ -145,16 +140,16 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             move<VECTOR>(stages + slice * TILE_OUTPUTS + FILTER_OF(q) * POSITION_TILE
                              + (vector * POSITION_THREADS + position_thread) * VECTOR,
                          &sum[q][vector * VECTOR]);
-    store_sums(output, stages, first_filter, first_position, all_positions, out_channels, positions);
+    store_sums(output, stages, work, out_channels, positions);
 #else
 #pragma unroll
     for (int vector = 0; vector < THREAD_VECTORS; vector++) {
-        const unsigned position = first_position + (vector * POSITION_THREADS + position_thread) * VECTOR;
-        if (position < all_positions) {
+        const unsigned position = work.first_position + (vector * POSITION_THREADS + position_thread) * VECTOR;
+        if (position < work.all_positions) {
             float *const to = output + FIRST_OF(position, out_channels);
 #pragma unroll
             for (int q = 0; q < FILTERS_PER_THREAD; q++) {
-                const unsigned filter_index = first_filter + FILTER_OF(q);
+                const unsigned filter_index = work.first_filter + FILTER_OF(q);
                 if (!FILTER_TAIL || filter_index < out_channels)
                     move<VECTOR>(to + filter_index * positions, &sum[q][vector * VECTOR]);
             }

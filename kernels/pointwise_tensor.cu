@@ -30,22 +30,17 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     extern __shared__ float4 shared_memory[];
     float *const stages = reinterpret_cast<float *>(shared_memory);
 
-    const unsigned first_filter = blockIdx.y * FILTER_TILE;
-    const unsigned first_position = blockIdx.x * POSITION_TILE;
-    const unsigned all_positions = batch * positions;
-    const unsigned slabs = (in_channels + SLAB_CHANNELS - 1) / SLAB_CHANNELS;
-    const unsigned first_slab = CHANNEL_SPLIT == 1 ? 0 : blockIdx.z * slabs / CHANNEL_SPLIT;
-    const unsigned end_slab = CHANNEL_SPLIT == 1 ? slabs : (blockIdx.z + 1) * slabs / CHANNEL_SPLIT;
+    const BlockWork work(batch, positions, in_channels);
 
     const unsigned stages_address = static_cast<unsigned>(__cvta_generic_to_shared(stages));
-    FilterCopies filter_copies(filter, first_filter, first_slab, in_channels);
-    InputCopies input_copies(input, first_position, first_slab * SLAB_CHANNELS, all_positions, in_channels, positions);
+    FilterCopies filter_copies(filter, work, in_channels);
+    InputCopies input_copies(input, work, in_channels, positions);
 
     const auto copies = [&](const unsigned stage, const unsigned channels_left) {
-        filter_copies.fetch(filter, stage, first_filter, out_channels, in_channels, channels_left);
+        filter_copies.fetch(filter, stage, work.first_filter, out_channels, in_channels, channels_left);
         input_copies.fetch(input, stage + ELEMENT_BYTES * INPUT_START, channels_left, positions);
     };
-    const SlabFetch fetch(copies, first_slab, end_slab, in_channels, stages_address);
+    const SlabFetch fetch(copies, work.first_slab, work.end_slab, in_channels, stages_address);
 
     const WarpPlace place;
     const unsigned first_channel = place.slice * PRODUCT_TERMS;
@@ -66,6 +61,6 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                                   columns + 4 * (stage + i / 2 * 8)
                                       + 4 * (number * CHANNEL_SLICES * PRODUCT_TERMS + i % 2 * 4) * INPUT_PITCH);
     };
-    multiply_slabs(product, end_slab - first_slab, fetch, read);
-    product.store(place, output, stages, first_filter, first_position, all_positions, out_channels, positions);
+    multiply_slabs(product, work.end_slab - work.first_slab, fetch, read);
+    product.store(place, output, stages, work, out_channels, positions);
 }

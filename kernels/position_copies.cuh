@@ -18,15 +18,14 @@ struct InputCopies {
     unsigned channel;
     unsigned to; // bytes from the start of a stage's input
 
-    __device__ __forceinline__ InputCopies(const Element *input, const unsigned first_position, const unsigned first_channel,
-                                           const unsigned all_positions, const unsigned in_channels, const unsigned positions)
+    __device__ __forceinline__ InputCopies(const Element *input, const BlockWork &work, const unsigned in_channels, const unsigned positions)
         : vector(threadIdx.x % POSITION_LANES), channel(threadIdx.x / POSITION_LANES)
     {
 #pragma unroll
         for (int pass = 0; pass < POSITION_PASSES; pass++) {
-            const unsigned wanted = first_position + (vector + pass * THREADS) * INPUT_VECTOR;
-            const unsigned position = min(wanted, all_positions - INPUT_VECTOR);
-            from[pass] = input + FIRST_OF(position, in_channels) + (first_channel + channel) * positions;
+            const unsigned wanted = work.first_position + (vector + pass * THREADS) * INPUT_VECTOR;
+            const unsigned position = min(wanted, work.all_positions - INPUT_VECTOR);
+            from[pass] = input + FIRST_OF(position, in_channels) + (work.first_slab * SLAB_CHANNELS + channel) * positions;
         }
         to = ELEMENT_BYTES * (channel * INPUT_PITCH + vector * INPUT_VECTOR);
     }

@@ -93,12 +93,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     extern __shared__ float4 shared_memory[];
     Element *const stages = reinterpret_cast<Element *>(shared_memory);
 
-    const unsigned first_filter = blockIdx.y * FILTER_TILE;
-    const unsigned first_position = blockIdx.x * POSITION_TILE;
-    const unsigned all_positions = batch * positions;
-    const unsigned slabs = (in_channels + SLAB_CHANNELS - 1) / SLAB_CHANNELS;
-    const unsigned first_slab = CHANNEL_SPLIT == 1 ? 0 : blockIdx.z * slabs / CHANNEL_SPLIT;
-    const unsigned end_slab = CHANNEL_SPLIT == 1 ? slabs : (blockIdx.z + 1) * slabs / CHANNEL_SPLIT;
+    const BlockWork work(batch, positions, in_channels);
 
     // Zeros wherever nothing is copied to, and the steps of the terms.
     constexpr unsigned ZEROS_START = SLAB_TERMS < SLAB_PRODUCTS * PRODUCT_TERMS ? 0 : INPUT_START;
@@ -116,16 +111,16 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     __syncthreads();
 
     const unsigned terms = in_channels * FILTER_TAPS;
-    const unsigned first_row = padded_row(first_position);
+    const unsigned first_row = padded_row(work.first_position);
     const unsigned stages_address = static_cast<unsigned>(__cvta_generic_to_shared(stages));
-    FilterCopies filter_copies(filter, first_filter, first_slab, terms);
-    PatchCopies patch_copies(input, first_row, first_slab * SLAB_CHANNELS, batch, in_channels);
+    FilterCopies filter_copies(filter, work, terms);
+    PatchCopies patch_copies(input, first_row, work.first_slab * SLAB_CHANNELS, batch, in_channels);
 
     const auto copies = [&](const unsigned stage, const unsigned channels_left) {
-        filter_copies.fetch(filter, stage, first_filter, out_channels, terms, channels_left * FILTER_TAPS);
+        filter_copies.fetch(filter, stage, work.first_filter, out_channels, terms, channels_left * FILTER_TAPS);
         patch_copies.fetch(input, stage + ELEMENT_BYTES * INPUT_START, channels_left);
     };
-    const SlabFetch fetch(copies, first_slab, end_slab, in_channels, stages_address);
+    const SlabFetch fetch(copies, work.first_slab, work.end_slab, in_channels, stages_address);
 
     const WarpPlace place;
     const unsigned first_term = place.slice * PRODUCT_TERMS;
@@ -136,7 +131,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     unsigned columns[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) {
-        const unsigned position = min(first_position + place.position + c * 8 + place.lane / 4, all_positions - 1);
+        const unsigned position = min(work.first_position + place.position + c * 8 + place.lane / 4, work.all_positions - 1);
         columns[c] = stages_address + ELEMENT_BYTES * ((padded_row(position) - first_row) * ROW_PITCH + position % OUTPUT_WIDTH * STRIDE);
     }
 
@@ -159,6 +154,6 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         read_steps(number + 1 == PRODUCTS ? 0 : number + 1);
     };
     read_steps(0);
-    multiply_slabs(product, end_slab - first_slab, fetch, read);
-    product.store(place, output, reinterpret_cast<float *>(shared_memory), first_filter, first_position, all_positions, out_channels, positions);
+    multiply_slabs(product, work.end_slab - work.first_slab, fetch, read);
+    product.store(place, output, reinterpret_cast<float *>(shared_memory), work, out_channels, positions);
 }

@@ -157,8 +157,7 @@ struct WarpProduct {
     }
 
     // Stores the sums, or hands them to store_sums by way of shared memory.
-    __device__ __forceinline__ void store(const WarpPlace &place, Element *output, float *stages, const unsigned first_filter,
-                                          const unsigned first_position, const unsigned all_positions,
+    __device__ __forceinline__ void store(const WarpPlace &place, Element *output, float *stages, const BlockWork &work,
                                           const unsigned out_channels, const unsigned positions)
     {
 #if THROUGH_SHARED
@@ -169,8 +168,8 @@ struct WarpProduct {
             const unsigned tile_filter = place.filter + place.lane / 4;
             const unsigned tile_position = place.position + c * 8 + place.lane % 4 * 2;
 #if !THROUGH_SHARED
-            const unsigned position = first_position + tile_position;
-            const Element *const to = output + FIRST_OF(position, out_channels) + (first_filter + tile_filter) * positions;
+            const unsigned position = work.first_position + tile_position;
+            const Element *const to = output + FIRST_OF(position, out_channels) + (work.first_filter + tile_filter) * positions;
 #endif
 #pragma unroll
             for (int r = 0; r < 2 * ROWS; r++) {
@@ -178,13 +177,13 @@ struct WarpProduct {
 #if THROUGH_SHARED
                 move<2>(stages + place.slice * SLICE_SUMS + (tile_filter + r * 8) * SUMS_PITCH + tile_position, neighbours);
 #else
-                if (position < all_positions && (!FILTER_TAIL || first_filter + tile_filter + r * 8 < out_channels))
+                if (position < work.all_positions && (!FILTER_TAIL || work.first_filter + tile_filter + r * 8 < out_channels))
                     ::store<2>(const_cast<Element *>(later(to, 8 * r, positions)), neighbours);
 #endif
             }
         }
 #if THROUGH_SHARED
-        store_sums(output, stages, first_filter, first_position, all_positions, out_channels, positions);
+        store_sums(output, stages, work, out_channels, positions);
 #endif
     }
 };
@@ -202,11 +201,10 @@ struct FilterCopies {
     unsigned row;
     unsigned to; // bytes from the start of a stage
 
-    __device__ __forceinline__ FilterCopies(const Element *filter, const unsigned first_filter, const unsigned first_slab,
-                                            const unsigned terms)
+    __device__ __forceinline__ FilterCopies(const Element *filter, const BlockWork &work, const unsigned terms)
         : term(threadIdx.x % FILTER_LANES * FILTER_VECTOR), row(threadIdx.x / FILTER_LANES)
     {
-        from = later(filter, first_filter + row, terms) + first_slab * SLAB_TERMS + term;
+        from = later(filter, work.first_filter + row, terms) + work.first_slab * SLAB_TERMS + term;
         to = ELEMENT_BYTES * (row * FILTER_PITCH + term);
     }
 
