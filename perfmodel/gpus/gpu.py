@@ -116,6 +116,8 @@ class Gpu:
     dram_copy_share: Share
     l2_requests_merged: Positive
     l2_partial_write_reads: Rate
+    l2_partial_line_share: Share
+    l2_merged_store_lines: Positive
     l2_slices: Positive
     l2_slice_bytes: Positive
     l2_atomic_s: Rate

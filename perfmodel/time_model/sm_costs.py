@@ -48,7 +48,7 @@ def code_of(
     asking = np.where(np.isin(wait, [Wait.GLOBAL_LOAD, Wait.ASYNC_COPY]), 1.0, asking)
     chance, sectors = misses(memory, wait, loads)
     filled = 0.0 if warm else filled_for_stores(traces, counts, launch, gpu)
-    write_cycles, written = _stores(memory, wait, counts, scale, active, filled, gpu, warm)
+    write_cycles, written = store_cycles(memory, wait, counts, scale, active, filled, gpu, warm)
     on_a_word = lanes_on_a_word(memory, wait, counts, scale)
     write_cycles = np.maximum(write_cycles, atomic_cycles(memory, wait, traces.active_lanes, on_a_word, active, gpu))
     data_cycles, latency = data_pipe(memory, wait, on_a_word, gpu)
@@ -117,7 +117,7 @@ def data_pipe(memory: MemoryDemand, wait: NDArray[np.int64], lanes_on_a_word: fl
     return cycles, np.where(wait == Wait.CONSTANT, first + (words - 1.0) * each - cycles, latency)
 
 
-def _stores(
+def store_cycles(
     memory: MemoryDemand,
     wait: NDArray[np.int64],
     counts: Counts,
@@ -129,15 +129,17 @@ def _stores(
 ) -> tuple[Floats, Floats]:
     """Cycles of each store on its way to L2, of which all SMs use their share at once, and bytes of it that DRAM takes.
 
-    A sector that is written in part takes as long as several that are read. A sector that a block writes again stays in L2
+    A sector that is written in part takes as long as several that are read, less where it shares its line with others of the
+    request; L1 puts those of a few lines together that complete each other. A sector that a block writes again stays in L2
     meanwhile; where all data lie there, no more reach DRAM than the counts say. Of sectors that are changed in part while L2
     lacks them (``filled``) DRAM gives the rest, and takes them as a whole.
     """
     stores = np.isin(wait, [Wait.GLOBAL_STORE, Wait.LOCAL_STORE])
     sectors = np.where(stores | is_atomic(wait), memory.sectors, 0.0)
-    partial = np.minimum(memory.partial_sectors, sectors) * max(
-        gpu.l2_partial_write_reads * gpu.l2_write_share - 1.0, 0.0
-    )
+    partial, merged = _partial_sectors(memory, sectors, gpu)
+    shared_line = gpu.l2_partial_line_share * (1.0 - memory.lines / np.maximum(sectors, 1.0))
+    reads = gpu.l2_partial_write_reads * (1.0 - np.clip(shared_line, 0.0, 1.0))
+    further = partial * np.maximum(reads * gpu.l2_write_share - 1.0, 0.0) - merged
     share = gpu.l2_write_share * gpu.l2_read_bytes_per_s / active / gpu.boost_clock_hz
     rate = min(float(gpu.l2_store_port_bytes_per_cycle), share)
     written = np.where(wait == Wait.GLOBAL_STORE, sectors * memory.first_stores, 0.0) * SECTOR_BYTES
@@ -148,7 +150,21 @@ def _stores(
     lacking = min(1.0, filled / max(scale * float(parts @ memory.requests), 1.0))
     pairs = np.minimum(1.0, 2.0 * memory.lines / np.maximum(sectors, 1.0))
     completed = lacking * parts * pairs * gpu.dram_partial_sectors * SECTOR_BYTES
-    return (sectors + partial) * SECTOR_BYTES / rate, written + completed
+    return (sectors + further) * SECTOR_BYTES / rate, written + completed
+
+
+def _partial_sectors(memory: MemoryDemand, sectors: Floats, gpu: Gpu) -> tuple[Floats, Floats]:
+    """Of each store the sectors that L2 takes in part, and those that it does not take, as L1 has put them to others.
+
+    L1 keeps what few lines are stored to, until the next stores. A sector that the block stores again is complete then.
+    """
+    partial = np.minimum(memory.partial_sectors, sectors)
+    kept = np.where(memory.lines <= gpu.l2_merged_store_lines, partial, 0.0)
+    stored = float(memory.requests @ kept)
+    first = float(memory.requests @ (kept * memory.first_stores)) / stored if stored else 1.0
+    complete = min(1.0, (1.0 - first) / first) if first else 1.0
+    merged = kept * (1.0 - memory.first_stores)
+    return partial - merged - complete * (kept - merged), merged
 
 
 def atomic_cycles(

@@ -17,14 +17,22 @@ _LOADED = (Space.GLOBAL, Space.TEXTURE, Space.SURFACE)
 """Where loads go behind L1."""
 
 
+_MIDDLE = 0.382
+"""Of each side of the grid: near its half, but no simple fraction. Where rows of tiles follow each other along a side, a half or
+three eighths of it is the end of a row, whose tile does less than the others."""
+
+
 def middle_block(launch: Launch) -> int:
-    """Linear index of the block in the middle of the grid.
+    """Linear index of a block well inside of the grid, which is taken for all others; not exactly in the middle.
 
     >>> middle_block(Launch(grid_x=4, grid_y=3, block_x=32))
     5
+    >>> middle_block(Launch(grid_x=2 * 126, block_x=32))  # two rows of 126 tiles: tile 96 of the first, not its last
+    96
     """
     gx, gy, gz = launch.grid
-    return int(((gz - 1) // 2 * gy + (gy - 1) // 2) * gx + (gx - 1) // 2)
+    x, y, z = (int(_MIDDLE * side) for side in (gx, gy, gz))
+    return (z * gy + y) * gx + x
 
 
 @dataclass(slots=True)

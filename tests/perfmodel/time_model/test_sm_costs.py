@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.issue_table import Wait
 from perfmodel.profiles.warp_traces import MemoryDemand
-from perfmodel.time_model.sm_costs import atomic_cycles, data_pipe, lanes_on_a_word
+from perfmodel.time_model.sm_costs import atomic_cycles, data_pipe, lanes_on_a_word, store_cycles
 
 H200 = load_gpu("h200")
 SHAPES = ((1.0, 4.0), (32.0, 32.0))
@@ -49,3 +51,30 @@ def test_all_sms_together_add_to_lines_and_to_words_as_fast_as_measured() -> Non
     assert words_s / 32 == pytest.approx(9.5e-12, rel=0.25)  # 17.3 million words in 164 us
     returned = atomic_cycles(demand(), np.full(2, int(Wait.GLOBAL_ATOMIC)), lanes, 1.0, 132.0, H200)
     assert returned[0] / 132 / H200.boost_clock_hz == pytest.approx(60.7e-12, rel=0.1)  # 540,672 lines in 32.8 us
+
+
+STRIDED = json.loads((Path(__file__).parents[3] / "validation" / "data" / "h200-strided-stores.json").read_text())
+"""Micro-benchmark ``sector_parts``: stores of words of rows; each store writes the next part of the sectors of the one before."""
+
+
+@pytest.mark.parametrize(
+    "run", STRIDED["runs"], ids=lambda run: f"{run['words']} words of rows of {run['row_bytes']} bytes"
+)
+def test_parts_of_sectors_take_what_was_measured_by_how_many_share_a_line(run: dict[str, float]) -> None:
+    rows, parts = 32 / run["words"], int(8 / run["words"])
+    lines = rows * min(run["row_bytes"] / 128, 1.0)
+    one = np.ones(parts)
+    first = np.array([1.0, *np.zeros(parts - 1)])
+    stored = MemoryDemand(
+        wavefronts=one,
+        lines=lines * one,
+        sectors=rows * one,
+        first_stores=first,
+        partial_sectors=rows * one,
+        requests=one,
+    )
+    wait = np.full(parts, int(Wait.GLOBAL_STORE))
+    cycles, _ = store_cycles(stored, wait, Counts(), 1.0, 132.0, 0.0, H200, True)
+    requests = STRIDED["bytes"] / 32 / rows * parts * STRIDED["passes"]
+    measured = run["time_us"] * 1e-6 * H200.boost_clock_hz * 132 / requests
+    assert cycles.mean() == pytest.approx(measured, rel=0.35)
