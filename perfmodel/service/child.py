@@ -11,6 +11,7 @@ import errno
 import resource
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -27,7 +28,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_AS, (memory_mib * 2**20, memory_mib * 2**20))
     confine([root, private])
     try:
-        return _answer(sys.stdin.buffer.read(), root, private)
+        _answer(sys.stdin.buffer.read(), root, private)
     except PerfmodelError as error:
         message = str(error)
     except PermissionError as error:
@@ -50,15 +51,15 @@ def _is_want_of_memory(error: Exception) -> bool:
     return getattr(error, "errno", None) == errno.ENOMEM or "map segment" in str(error) or "llvmlite" in str(error)
 
 
-def _answer(text: bytes, root: Path, private: Path) -> int:
-    from ..cli.app import run
+def _answer(text: bytes, root: Path, private: Path) -> NoReturn:
+    from ..cli.app import leave, run
     from ..core.documents import converted
     from .commands_of import command_of
     from .requests import TOOLS
 
     tool, arguments = msgspec.json.decode(text, type=tuple[str, dict[str, object]])
     request = converted(TOOLS[tool], arguments, tool)
-    return run(command_of(request, root, private))  # type: ignore[arg-type]
+    leave(run(command_of(request, root, private)))  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
