@@ -7,7 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+import platformdirs
 
 from ..compiler.disk_cache import cache_directory
 from ..errors import InputError, PerfmodelError
@@ -62,17 +65,19 @@ def require_confinement() -> None:
 
 
 def confine(folders: Iterable[Path]) -> None:
-    """From now on this thread, and whatever it starts, reads and lists only these folders, Python, the compilers and the cache.
+    """From now on this thread, and whatever it starts, reads and lists only these folders, Python, the compilers and the caches.
 
     It cannot be taken back. Files that are open already stay so.
 
     Raises:
         OSError: Landlock is missing; `require_confinement` says so beforehand.
     """
-    cache = cache_directory()
-    cache.mkdir(parents=True, exist_ok=True)
+    caches = (cache_directory(), Path(os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("numba")))
+    for cache in caches:
+        with suppress(OSError):  # a read-only file system
+            cache.mkdir(parents=True, exist_ok=True)
     of_python = (Path(__file__).parents[2], *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path))))
-    places = {place.resolve() for place in (*folders, cache, *of_python, *map(Path, _OF_THE_SYSTEM))}
+    places = {place.resolve() for place in (*folders, *caches, *of_python, *map(Path, _OF_THE_SYSTEM))}
     libc, ruleset = _libc(), _Ruleset(_READ_FILE | _READ_FOLDER)
     rules = _checked(libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(ctypes.sizeof(ruleset)), 0))
     for place in filter(Path.exists, places):

@@ -19,6 +19,7 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
+from ..compiler.disk_cache import cache_directory
 from ..errors import INTERRUPTED, INTERRUPTED_STATUS
 from .requests import TOOLS, description, input_schema, output_schema
 
@@ -60,7 +61,8 @@ async def answer(tool: str, arguments: Mapping[str, Any], limits: ServiceLimits)
 
 async def _answer(tool: str, arguments: Mapping[str, Any], limits: ServiceLimits, private: str) -> Answer:
     command = [sys.executable, "-m", "perfmodel.service.child", str(limits.root), private, str(limits.memory_mib)]
-    environment = os.environ | _ENVIRONMENT | {"TMPDIR": private}
+    places = {"TMPDIR": private, "PERFMODEL_CACHE": str(cache_directory().absolute())}
+    environment = os.environ | _ENVIRONMENT | places
     process = await anyio.open_process(command, cwd=limits.root, env=environment, start_new_session=True)
     stdout, stderr = bytearray(), bytearray()
     assert process.stdin is not None
