@@ -98,9 +98,7 @@ def data_pipe(memory: MemoryDemand, wait: NDArray[np.int64], lanes_on_a_word: fl
     the other.
     """
     words = np.maximum(memory.wavefronts, 1.0)
-    lines = np.maximum(
-        memory.lines / gpu.l1_tags_per_cycle, memory.sectors * SECTOR_BYTES / gpu.l1_bytes_per_cycle_per_sm
-    )
+    lines = np.ceil(memory.lines / gpu.l1_tags_per_cycle)
     loads, local = is_load(wait) & (wait != Wait.ASYNC_COPY), np.isin(wait, [Wait.LOCAL_LOAD, Wait.LOCAL_STORE])
     lines = np.where(local, np.maximum(memory.lines, lines), np.maximum(memory.wavefronts, lines))
     cycles = np.maximum(lines, np.where(loads, gpu.l1_cycles_per_request, 1.0))
