@@ -6,7 +6,8 @@ that warps which read the same line need it once, whoever of them comes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ class LoadStreams:
         offsets: First request of each warp, shape ``(blocks * warps_per_block + 1,)``.
         sectors: Of each group its number of sectors.
         fresh: Of each group the pairs of sectors (64 bytes) of which the block has asked for none before.
+        common: Of each group 1 where others of the blocks ask for all of its sectors, too, else 0.
         group_offsets: First group of each block, shape ``(blocks + 1,)``.
     """
 
@@ -44,6 +46,7 @@ class LoadStreams:
     offsets: Integers
     sectors: Integers
     fresh: Integers
+    common: Integers
     group_offsets: Integers
 
     def of_blocks(self, blocks: Sequence[int]) -> LoadStreams:
@@ -58,6 +61,7 @@ class LoadStreams:
             offsets=np.append(0, np.cumsum(np.concatenate(requests))),
             sectors=np.concatenate([self.sectors[part] for part in groups]),
             fresh=np.concatenate([self.fresh[part] for part in groups]),
+            common=np.concatenate([self.common[part] for part in groups]),
             group_offsets=np.append(0, np.cumsum([part.stop - part.start for part in groups])),
         )
 
@@ -90,6 +94,11 @@ class _Block:
         groups.append(group)
         self.kept += 1
 
+    def common(self, asked: Mapping[int, int]) -> list[int]:
+        """Of each group 1 where all of its sectors are ``asked`` for by other blocks, too."""
+        alone = {group for sector, group in self.group_of.items() if asked[sector] == 1}
+        return [int(group not in alone) for group in range(len(self.sectors))]
+
 
 class LoadObserver:
     """An observer that keeps the requests of loads of each block; a lane that reads across sectors counts by its first."""
@@ -115,6 +124,7 @@ class LoadObserver:
     def streams(self, blocks: Sequence[int], warps_per_block: int) -> LoadStreams:
         """The streams of some of the blocks that were seen."""
         found = [self._blocks.get(block, _Block()) for block in blocks]
+        asked = Counter(sector for block in found for sector in block.group_of)
         instructions: list[int] = []
         groups: list[int] = []
         offsets = [0]
@@ -131,6 +141,7 @@ class LoadObserver:
             offsets=np.array(offsets, np.int64),
             sectors=np.array([count for block in found for count in block.sectors], np.int64),
             fresh=np.array([one for block in found for one in block.fresh], np.int64),
+            common=np.array([one for block in found for one in block.common(asked)], np.int64),
             group_offsets=np.cumsum([0, *(len(block.sectors) for block in found)]),
         )
 
@@ -147,6 +158,7 @@ def joined(parts: Sequence[LoadStreams]) -> LoadStreams:
         offsets=offsets([part.offsets for part in parts]),
         sectors=np.concatenate([part.sectors for part in parts]),
         fresh=np.concatenate([part.fresh for part in parts]),
+        common=np.concatenate([part.common for part in parts]),
         group_offsets=offsets([part.group_offsets for part in parts]),
     )
 
@@ -163,7 +175,7 @@ def regrouped(
     streams: LoadStreams, warps_per_block: int, blocks: Sequence[Sequence[Sequence[WarpPart]]]
 ) -> LoadStreams:
     """Streams of blocks whose warps are put together of parts of others; each block has the groups that its warps touch."""
-    instructions, groups, sectors, fresh = [], [], [], []
+    instructions, groups, sectors, fresh, common = [], [], [], [], []
     offsets, group_offsets = [0], [0]
     for warps in blocks:
         numbers: dict[tuple[int, int], int] = {}
@@ -179,6 +191,7 @@ def regrouped(
         whole = np.array([number for _, number in numbers], np.int64)
         sectors.append(streams.sectors[whole])
         fresh.append(streams.fresh[whole])
+        common.append(streams.common[whole])
         group_offsets.append(group_offsets[-1] + len(whole))
     return LoadStreams(
         instruction=np.concatenate(instructions),
@@ -186,6 +199,7 @@ def regrouped(
         offsets=np.array(offsets, np.int64),
         sectors=np.concatenate(sectors),
         fresh=np.concatenate(fresh),
+        common=np.concatenate(common),
         group_offsets=np.array(group_offsets, np.int64),
     )
 

@@ -150,7 +150,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         with np.load(io.BytesIO(data)) as archive:
             table = _table(archive)
             memory = MemoryDemand(**_unprefixed("memory", MemoryDemand, archive))
-            loads = LoadStreams(**_unprefixed("loads", LoadStreams, archive))
+            loads = _loads(archive)
             own = {name: archive[name] for name in _OWN}
             seen = {name: archive[f"patterns_{name}"] for name in _PATTERNS if f"patterns_{name}" in archive}
             lanes = archive.get("active_lanes")
@@ -188,6 +188,12 @@ def _table(archive: Mapping[str, Any]) -> IssueTable:
     known = {name: archive[name] for name in IssueTable.__dataclass_fields__ if name in archive}
     added = {name: np.full(len(known["pipe"]), none) for name, none in _ABSENT.items() if name not in known}
     return IssueTable(**known, **added)
+
+
+def _loads(archive: Mapping[str, Any]) -> LoadStreams:
+    """Requests of loads; in older archives no group is known to be common."""
+    none = {"loads_common": np.zeros_like(archive["loads_sectors"])}
+    return LoadStreams(**_unprefixed("loads", LoadStreams, none | {name: archive[name] for name in archive}))
 
 
 def _prefixed(prefix: str, record: MemoryDemand | LoadStreams | AccessPatterns | ConstantWalks) -> dict[str, Any]:

@@ -21,10 +21,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loads:
-    """Chances of loads: of sectors that a block asks for first to be missed by L1 and to wait for DRAM, of others likewise."""
+    """Chances of loads to be missed by L1 and to wait for DRAM.
+
+    Of sectors that a block asks for first, its own and those that are ``common`` to blocks all over the grid, and of sectors that
+    it asks for ``again``.
+    """
 
     first_missed: float
     first_far: float
+    common_missed: float
+    common_far: float
     again: float
     again_far: float
 
@@ -32,28 +38,39 @@ class Loads:
 def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu, model: SmModel) -> Loads:
     """The chances, so that as many sectors pass L1 and as many bytes come from DRAM as the counts say.
 
-    Blocks of the first wave ask together for what nobody has read before, so that others than the first wait for it, too. Of a
-    pair of sectors that DRAM gives together, the second one is in L2; so is what a block has asked for before, as long as its
-    first requests account for all that DRAM gives.
+    What a block shares with blocks all over the grid stays in L1 while what it asks for alone comes and goes: L1 misses the
+    latter first. Blocks of the first wave ask together for what nobody has read before, so that others than the first wait for
+    it, too. Of a pair of sectors that DRAM gives together, the second one is in L2; so is what a block has asked for before, as
+    long as its first requests account for all that DRAM gives.
     """
     memory, loads, wait = traces.memory, traces.loads, traces.table.wait
     scale = float(launch.blocks) / traces.observed
     waves = max(1.0, float(launch.blocks) / gpu.sm_count / max(blocks_per_sm, 1))
     end = loads.group_offsets[traces.observed]
     followed_scale = _followed_scale(traces, launch)
-    first = followed_scale * float(loads.sectors[:end].sum())
+    common = loads.common[:end] > 0
+    of_all = followed_scale * float(loads.sectors[:end][common].sum())
+    own = followed_scale * float(loads.sectors[:end][~common].sum())
+    first = own + of_all
     asked = scale * float((memory.requests * memory.sectors) @ is_load(wait))
     missed = min(missed_sectors(counts), asked)
-    first_missed = min(1.0, missed / first) if first else 0.0
+    first_missed = min(1.0, missed / own) if own else 0.0
+    common_missed = min(1.0, max(0.0, missed - own) / of_all) if of_all else 0.0
     again = max(0.0, missed - first) / max(asked - first, 1.0)
     of_stores = filled_for_stores(traces, counts, launch, gpu)
     fills = (float(counts.dram_read_bytes) / SECTOR_BYTES - of_stores) / gpu.l2_fill_sectors
-    fresh = followed_scale * float(fresh_requests(loads, gpu)[:end].sum())
-    share = min(1.0, fills / max(fresh * first_missed, 1.0)) if fills else 0.0
-    left = max(0.0, fills - fresh * first_missed) * gpu.l2_fill_sectors
+    fresh = followed_scale * fresh_requests(loads, gpu)[:end]
+    shares = []
+    for missing in (first_missed * float(fresh[~common].sum()), common_missed * float(fresh[common].sum())):
+        share = min(1.0, max(0.0, fills) / max(missing, 1.0))
+        shares.append(share + model.joint_waits * (1.0 - share) / waves if share else 0.0)
+        fills -= missing
+    left = max(0.0, fills) * gpu.l2_fill_sectors
     return Loads(
         first_missed=first_missed,
-        first_far=share + model.joint_waits * (1.0 - share) / waves if share else 0.0,
+        first_far=shares[0],
+        common_missed=common_missed,
+        common_far=shares[1],
         again=min(1.0, again),
         again_far=min(1.0, left / (missed - first)) if missed > first else 0.0,
     )

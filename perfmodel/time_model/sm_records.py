@@ -89,6 +89,7 @@ class Paths(NamedTuple):
     request_offsets: Integers
     group_sectors: Integers
     group_fresh: Integers
+    group_common: Integers
     group_offsets: Integers
     walk_lines: Integers
     walk_offsets: Integers
@@ -104,7 +105,8 @@ class Machine(NamedTuple):
     latencies of L2 and of DRAM that come on top where it is always busy, and less with the square of how busy it is. L1 asks L2
     for a line in ``miss_cycles``, and its data pipe takes ``fill_cycles`` for a line that comes. ``l2_share`` is the SM's share
     of L2's bandwidth, ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part
-    ``first_missed`` is not in L1; of those that no other sector came with, ``first_far`` wait for DRAM. L1 keeps
+    ``first_missed`` is not in L1; of those that no other sector came with, ``first_far`` wait for DRAM; of those that blocks all
+    over the grid ask for, ``common_missed`` and ``common_far``. L1 keeps
     ``loads_in_flight`` requests until they are answered, those with them that wait for what another one has asked for, and of
     asynchronous copies ``copied_lines`` lines, one for each four sectors of a request. Nothing is issued before
     ``first_cycles``. An instruction is issued though a bank that it reads is busy for ``operand_queue_cycles`` more. One warp
@@ -132,6 +134,8 @@ class Machine(NamedTuple):
     dram_scattered_cost: float
     first_missed: float
     first_far: float
+    common_missed: float
+    common_far: float
     data_queue: int
     loads_in_flight: int
     copied_lines: int

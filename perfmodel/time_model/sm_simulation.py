@@ -249,6 +249,7 @@ def _touch(
     sectors: int,
     lines: float,
     fresh: int,
+    common: int,
     start: float,
     hit: float,
     joint: bool,
@@ -259,8 +260,8 @@ def _touch(
     ``joint``: other blocks of the SM began with this one, so that what it finds in L1 they have just asked for: it waits with
     them.
     """
-    firsts = memory.firsts
-    firsts[0] += machine.first_missed
+    firsts = memory.firsts[common]
+    firsts[0] += machine.common_missed if common else machine.first_missed
     missed = firsts[0] >= 1.0 - 1e-9
     if missed:
         firsts[0] -= 1.0
@@ -268,7 +269,7 @@ def _touch(
         return hit
     far, chance = False, 1 if missed else 2
     if fresh > 0:
-        firsts[chance] += machine.first_far
+        firsts[chance] += machine.common_far if common else machine.first_far
         far = firsts[chance] >= 1.0 - 1e-9
         if far:
             firsts[chance] -= 1.0
@@ -401,11 +402,11 @@ def _serve(
     if code.atomic_cycles[index] > 0.0:
         servers[ATOMICS] = max(servers[ATOMICS], start) + code.atomic_cycles[index]
     if first:
-        sectors, fresh = paths.group_sectors[number], paths.group_fresh[number]
+        sectors, fresh, common = paths.group_sectors[number], paths.group_fresh[number], paths.group_common[number]
         hit = servers[DATA] + machine.l1_latency
         lines = sectors * SECTOR_BYTES * code.lines_per_byte[index]
         joint = resident > 1 and places[warp, AGE] < resident
-        arrive[group] = _touch(machine, sectors, lines, fresh, start, hit, joint, memory)
+        arrive[group] = _touch(machine, sectors, lines, fresh, common, start, hit, joint, memory)
     if group != _ANY_GROUP:
         result = max(result, arrive[group] + code.latency[index])
     if follows:

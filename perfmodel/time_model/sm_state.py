@@ -109,7 +109,7 @@ class Memory(NamedTuple):
 
     ``chances`` and ``far`` add up the chances of each instruction to go behind L1 and to wait for DRAM, so that as many requests
     do as the counts say, evenly; ``firsts`` those of sectors that a block asks for first to be missed by L1 and to wait for DRAM,
-    and of joint waits.
+    and of joint waits, of the block's own and of common ones.
     """
 
     servers: Floats
@@ -195,7 +195,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             turns=np.zeros(COPIED + 1, np.int64),
             chances=np.zeros(len(code.pipe)),
             far=np.zeros(len(code.pipe)),
-            firsts=np.zeros(3),
+            firsts=np.zeros((2, 3)),
         ),
         stalls=np.zeros(STALLS),
     )

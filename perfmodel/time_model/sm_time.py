@@ -90,9 +90,9 @@ def sm_seconds(
     run, cycles = _launch_cycles(usual, launch, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
     if lone_blocks:
         # what one asks for first nobody has asked for, and comes from DRAM as far as what the launch asks for does
-        lone = replace(loads, first_missed=1.0, again=0.0)
+        lone = replace(loads, first_missed=1.0, common_missed=1.0, again=0.0)
         code = code_of(traces, counts, launch, 1.0, lone, gpu, model, warm)
-        machine = machine._replace(first_missed=1.0)
+        machine = machine._replace(first_missed=1.0, common_missed=1.0)
     for block in lone_blocks:
         alone, lone_cycles = _launch_cycles(block, launch, code, machine, 1.0, 1, counts, gpu, budget)
         if lone_cycles > cycles:
@@ -173,6 +173,8 @@ def _machine(
         dram_scattered_cost=1.0 / gpu.dram_scattered_share,
         first_missed=loads.first_missed,
         first_far=loads.first_far,
+        common_missed=loads.common_missed,
+        common_far=loads.common_far,
         data_queue=model.data_queue_entries,
         loads_in_flight=model.loads_in_flight,
         copied_lines=model.copied_lines,
@@ -266,6 +268,7 @@ def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
         request_offsets=loads.offsets,
         group_sectors=loads.sectors,
         group_fresh=fresh_requests(loads, gpu),
+        group_common=loads.common,
         group_offsets=loads.group_offsets,
         walk_lines=numbered[len(traces.table) :],
         walk_offsets=walks.offsets,

@@ -32,6 +32,8 @@ QUIET = Machine(
     dram_scattered_cost=1.0,
     first_missed=1.0,
     first_far=0.0,
+    common_missed=0.0,
+    common_far=0.0,
     data_queue=1000,
     loads_in_flight=1000,
     copied_lines=1000,
@@ -125,6 +127,7 @@ NO_LOADS: dict[str, Any] = dict.fromkeys(
         "request_offsets",
         "group_sectors",
         "group_fresh",
+        "group_common",
         "group_offsets",
     ),
     np.zeros(0, np.int64),
@@ -346,6 +349,7 @@ def loads_of(groups: list[list[int]], sectors: int) -> dict[str, Any]:
         "request_offsets": np.cumsum([0, *map(len, groups)]),
         "group_sectors": np.full(count, sectors),
         "group_fresh": np.ones(count, np.int64),
+        "group_common": np.zeros(count, np.int64),
         "group_offsets": np.array([0, count]),
     }
 
