@@ -43,6 +43,16 @@ def test_the_second_sector_of_a_pair_is_not_fresh() -> None:
     assert observer.streams([0], 1).fresh.tolist() == [3, 0]
 
 
+def test_a_group_is_common_where_others_ask_for_all_of_it() -> None:
+    observer = LoadObserver()
+    for block in range(3):
+        read(observer, 0, [100], block)  # all of them
+        read(observer, 1, [100 * block + 10], block)  # each its own
+        read(observer, 2, [8 * min(block, 1) + 6], block)  # the last two; the first one's end where its own begin
+    assert observer.streams([0, 1, 2], 1).common.tolist() == [1, 0, 0, 1, 0, 1, 1, 0, 1]
+    assert observer.streams([0], 1).common.tolist() == [0, 0, 0]
+
+
 def test_streams_of_some_blocks_are_those_of_each() -> None:
     observer = LoadObserver()
     for block in range(3):

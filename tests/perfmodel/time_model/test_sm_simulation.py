@@ -470,5 +470,8 @@ def test_blocks_that_begin_together_wait_for_the_same_sectors() -> None:
     assert together.finished == pytest.approx(
         [8 * 200] * 2, rel=0.05
     )  # half of the requests are asked for by the other block
+    common = loads | {"group_common": np.ones(len(loads["group_common"]), np.int64)}
+    shared = run(load, loops=8, loads=common, resident=1, blocks=2, first_missed=0.5)
+    assert shared.finished[-1] == pytest.approx(2 * 8 * 32, rel=0.05)  # common sectors have their own chance: 0 here
     later = run(load, loops=8, loads=loads, resident=1, blocks=2, first_missed=0.5)
     assert later.finished[-1] == pytest.approx(2 * 4 * (200 + 30), rel=0.05)  # what a block before has read is in L1
