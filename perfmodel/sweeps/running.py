@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .tasks import SweepTask
 
 _ANY_LOCAL_PORT = "127.0.0.1:0"
+_START_SECONDS = 300
 _CONNECT_SECONDS = 10
 _CLOSE_SECONDS = 5
 
@@ -334,7 +335,10 @@ def _connected(scheduler: str | Client | None, workers: int) -> Iterator[Client]
                 )
             cluster.scale(workers)
             client = Client(cluster)
-            client.wait_for_workers(workers)
+            try:
+                client.wait_for_workers(workers, timeout=_START_SECONDS)
+            except TimeoutError as error:
+                raise PerfmodelError(f"workers: fewer than {workers} started within {_START_SECONDS} s") from error
             yield client
         except BaseException:  # nobody waits for what is under way: a worker amid a task would answer late
             for worker in cluster.workers.values() if cluster is not None else ():

@@ -10,21 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from perfmodel.errors import InputError, PerfmodelError
+from perfmodel.errors import InputError
 from perfmodel.service.commands_of import command_of
-from perfmodel.service.confinement import require_confinement
 from perfmodel.service.requests import AnalyzeRequest, PredictRequest, RankRequest
 
-
-def _has_landlock() -> bool:
-    try:
-        require_confinement()
-    except PerfmodelError:
-        return False
-    return True
-
-
-needs_landlock = pytest.mark.skipif(not _has_landlock(), reason="needs Landlock")
+from .landlock import needs_landlock
 
 
 @pytest.fixture

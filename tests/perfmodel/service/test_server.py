@@ -22,6 +22,10 @@ from perfmodel.core.documents import converted  # noqa: E402
 from perfmodel.errors import INTERRUPTED  # noqa: E402
 from perfmodel.service.server import Answer, ServiceLimits, answer  # noqa: E402
 
+from .landlock import needs_landlock  # noqa: E402
+
+pytestmark = needs_landlock
+
 SERVE = "import typer; from perfmodel.service.commands import register; app = typer.Typer(); register(app); app()"
 SCALE = {
     "gpu": "H200",
