@@ -60,17 +60,17 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
     of_stores = filled_for_stores(traces, counts, launch, gpu)
     fills = (float(counts.dram_read_bytes) / SECTOR_BYTES - of_stores) / gpu.l2_fill_sectors
     fresh = followed_scale * fresh_requests(loads, gpu)[:end]
-    shares = []
+    far, any_far = [], fills > 0.0
     for missing in (first_missed * float(fresh[~common].sum()), common_missed * float(fresh[common].sum())):
         share = min(1.0, max(0.0, fills) / max(missing, 1.0))
-        shares.append(share + model.joint_waits * (1.0 - share) / waves if share else 0.0)
+        far.append(share + model.joint_waits * (1.0 - share) / waves if any_far else 0.0)
         fills -= missing
     left = max(0.0, fills) * gpu.l2_fill_sectors
     return Loads(
         first_missed=first_missed,
-        first_far=shares[0],
+        first_far=far[0],
         common_missed=common_missed,
-        common_far=shares[1],
+        common_far=far[1],
         again=min(1.0, again),
         again_far=min(1.0, left / (missed - first)) if missed > first else 0.0,
     )

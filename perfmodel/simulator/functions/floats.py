@@ -83,8 +83,8 @@ def flush_halves(words: NDArray[Any]) -> NDArray[Any]:
 
 
 def rectify(x: Floats) -> Floats:
-    """Negative values become 0."""
-    return np.where(x < 0, x.dtype.type(0), x)
+    """Negative values and -0 become 0; NaN stays."""
+    return np.where(x <= 0, x.dtype.type(0), x)
 
 
 def half_of_pair(words: NDArray[np.uint64], half: int) -> Floats:

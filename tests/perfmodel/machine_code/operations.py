@@ -776,11 +776,11 @@ def _extended(value: int, width: int, is_signed: bool) -> int:
 
 def _packed_float(bits: int, form: Format, mode: str, relu: bool) -> Result:
     value = number(bits & WORD, F32)
-    return 0 if relu and not is_nan(value) and value < 0 else rounded(value, form, mode)
+    return 0 if relu and not is_nan(value) and value <= 0 else rounded(value, form, mode)
 
 
 def _rectified(bits: Result, relu: bool, form: Format) -> Result:
-    return 0 if relu and isinstance(bits, int) and bits > form.sign else bits
+    return 0 if relu and isinstance(bits, int) and bits >= form.sign else bits  # an H200 makes -0 to 0, too
 
 
 def _integral(bits: int, form: Format, mode: str) -> Result:
