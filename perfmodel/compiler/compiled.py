@@ -60,14 +60,17 @@ def content_key(request: CompileRequest, architecture: str, compiler: str | None
 
     ``compiler`` is the version to name where another than the installed one is meant (or none is installed).
     """
-    virtual = request.virtual_architecture(architecture)
-    return digest(*request.decisive_parts(), virtual, compiler or compiler_of(request), architecture)
+    return _key(request.decisive_parts(), request, architecture, compiler)
 
 
-def _ptx(request: CompileRequest, virtual_architecture: str) -> Ptx:
+def _key(parts: tuple[object, ...], request: CompileRequest, architecture: str, compiler: str | None = None) -> str:
+    return digest(*parts, request.virtual_architecture(architecture), compiler or compiler_of(request), architecture)
+
+
+def _ptx(request: CompileRequest, virtual_architecture: str, parts: tuple[object, ...]) -> Ptx:
     if request.kind is SourceKind.PTX:
         return _chosen(request)
-    key = "ptx-" + digest(*request.decisive_parts(), virtual_architecture, compiler_of(request))
+    key = "ptx-" + digest(*parts, virtual_architecture, compiler_of(request))
     stored = disk_cache.fetch(key)
     if stored is not None:
         return Ptx(**json.loads(stored))
@@ -110,8 +113,9 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
     load_architecture(architecture)  # refuses what is none
     if request.kind is SourceKind.BINARY:
         return _from_binary(request, architecture)
-    ptx = _ptx(request, request.virtual_architecture(architecture))
-    key = content_key(request, architecture)
+    parts = request.decisive_parts()
+    ptx = _ptx(request, request.virtual_architecture(architecture), parts)
+    key = _key(parts, request, architecture)
     assembled = _assembled(ptx, key, request, architecture)
     return CompiledKernel(
         kernel_name=ptx.kernel_name,
@@ -121,7 +125,7 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
         cubin=assembled.cubin,
         resources=read_resources(assembled.cubin, ptx.kernel_name, architecture, assembled.log),
         note=ptx.note,
-        source_digest=digest(*request.decisive_parts()),
+        source_digest=digest(*parts),
     )
 
 

@@ -192,8 +192,9 @@ def _table(archive: Mapping[str, Any]) -> IssueTable:
 
 def _loads(archive: Mapping[str, Any]) -> LoadStreams:
     """Requests of loads; in older archives no group is known to be common."""
-    none = {"loads_common": np.zeros_like(archive["loads_sectors"])}
-    return LoadStreams(**_unprefixed("loads", LoadStreams, none | {name: archive[name] for name in archive}))
+    kept = {name for name in LoadStreams.__dataclass_fields__ if f"loads_{name}" in archive}
+    known = {name: archive[f"loads_{name}"] for name in kept}
+    return LoadStreams(**{"common": np.zeros_like(known["sectors"]), **known})
 
 
 def _prefixed(prefix: str, record: MemoryDemand | LoadStreams | AccessPatterns | ConstantWalks) -> dict[str, Any]:

@@ -85,14 +85,13 @@ def sm_seconds(
         usual = _longest_first(usual)
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, model)
     machine = _machine(traces, counts, launch, loads, gpu, model, warm)
-    active = min(gpu.sm_count, float(launch.blocks))
-    code = code_of(traces, counts, launch, active, loads, gpu, model, warm)
+    code = code_of(traces, counts, launch, _active_sms(launch, gpu), loads, gpu, model, warm)
     run, cycles = _launch_cycles(usual, launch, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
     if lone_blocks:
         # what one asks for first nobody has asked for, and comes from DRAM as far as what the launch asks for does
         lone = replace(loads, first_missed=1.0, common_missed=1.0, again=0.0)
         code = code_of(traces, counts, launch, 1.0, lone, gpu, model, warm)
-        machine = machine._replace(first_missed=1.0, common_missed=1.0)
+        machine = _machine(traces, counts, launch, lone, gpu, model, warm)
     for block in lone_blocks:
         alone, lone_cycles = _launch_cycles(block, launch, code, machine, 1.0, 1, counts, gpu, budget)
         if lone_cycles > cycles:
@@ -148,11 +147,16 @@ def _longest_first(traces: WarpTraces) -> WarpTraces:
     return traces.of_blocks(np.argsort(-longest, kind="stable").tolist())
 
 
+def _active_sms(launch: Launch, gpu: Gpu) -> int:
+    """SMs that have a block at some time."""
+    return min(gpu.sm_count, int(launch.blocks))
+
+
 def _machine(
     traces: WarpTraces, counts: Counts, launch: Launch, loads: Loads, gpu: Gpu, model: SmModel, warm: bool
 ) -> Machine:
     """One SM of the GPU, with its share of the memories where all SMs that have a block ask at once."""
-    active = min(gpu.sm_count, int(launch.blocks))
+    active = _active_sms(launch, gpu)
     clock = gpu.boost_clock_hz
     l2_share = gpu.l2_read_bytes_per_s / active / clock
     return Machine(
@@ -336,8 +340,7 @@ def sm_issues(
     counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, sm_model())
     machine = _machine(traces, counts, launch, loads, gpu, sm_model(), warm)
-    active = min(gpu.sm_count, float(launch.blocks))
-    code = code_of(traces, counts, launch, active, loads, gpu, sm_model(), warm)
+    code = code_of(traces, counts, launch, _active_sms(launch, gpu), loads, gpu, sm_model(), warm)
     average = math.ceil(float(launch.blocks) / gpu.sm_count)
     resident = max(1, min(blocks_per_sm, average))
     paths = _paths(usual, gpu)
