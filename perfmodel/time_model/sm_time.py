@@ -189,7 +189,7 @@ def _machine(
         arrival_cycles=WARP_SIZE / gpu.barrier_threads_per_cycle,
         branch_cycles=model.branch_cycles,
         block_start_cycles=model.block_start_cycles,
-        first_cycles=model.first_block_latencies * gpu.dram_latency_cycles,
+        first_cycles=model.first_block_latencies * gpu.dram_latency_cycles * active / gpu.sm_count,
         dispatch_cycles=active * gpu.block_dispatch_cycles,
         l0_lines=gpu.instruction_cache_l0_bytes // LINE_BYTES,
         fetch_cycles=model.fetch_cycles,
