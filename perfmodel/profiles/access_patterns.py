@@ -137,6 +137,18 @@ class _Step:
     stores: int = 0
 
 
+def _widest_request(warps: AccessesOfWarps, unit_bytes: int) -> tuple[int, Integers]:
+    """The rank of a request with most lanes and, of these, units of memory, and the bytes of its lanes (`AccessPatterns`)."""
+    touched = np.sort(np.where(warps.active, warps.addresses // np.uint64(unit_bytes), np.uint64(_NOWHERE)), axis=1)
+    units = (touched[:, 1:] != touched[:, :-1]).sum(axis=1)
+    rank = warps.active.sum(axis=1) * (WARP_SIZE + 1) + units
+    row = int(rank.argmax())
+    addresses, taking_part = warps.addresses[row], warps.active[row]
+    lowest = addresses[taking_part].min() // np.uint64(LINE_BYTES) * np.uint64(LINE_BYTES)
+    offsets = np.where(taking_part, addresses - lowest, 0).astype(np.int64)
+    return int(rank[row]), np.where(taking_part, offsets, NO_LANE)
+
+
 class PatternObserver:
     """An observer of a run that executes at most 64 blocks."""
 
@@ -158,13 +170,12 @@ class PatternObserver:
         self._keep_steps(access)
         if site.space not in (Space.GLOBAL, Space.SHARED) or of_groups:
             return
-        warps = access.of_warps
-        if not len(warps.active):
+        if access.plan.empty:
             return
-        unit_bytes = LINE_BYTES if site.space is Space.SHARED else SECTOR_BYTES
-        self._keep_lanes(site.instruction_index, warps, unit_bytes)
+        self._keep_lanes(access, LINE_BYTES if site.space is Space.SHARED else SECTOR_BYTES)
         if site.space is Space.SHARED:
             return
+        warps = access.of_warps
         blocks = np.array([self._blocks.setdefault(one, len(self._blocks)) for one in warps.block.tolist()], np.int64)
         if site.action is Action.REDUCTION:
             words = self._atomics.setdefault(site.instruction_index, _AtomicWords())
@@ -202,17 +213,15 @@ class PatternObserver:
         if all(step.warp == _SEVERAL for step in steps):
             self._of_several.add(key)
 
-    def _keep_lanes(self, index: int, warps: AccessesOfWarps, unit_bytes: int) -> None:
-        touched = np.sort(np.where(warps.active, warps.addresses // np.uint64(unit_bytes), np.uint64(_NOWHERE)), axis=1)
-        distinct = (touched[:, 1:] != touched[:, :-1]).sum(axis=1)
-        rank = warps.active.sum(axis=1) * (WARP_SIZE + 1) + distinct
-        row = int(rank.argmax())
-        known = self._lanes.get(index)
-        if known is None or rank[row] > known[0]:
-            addresses, taking_part = warps.addresses[row], warps.active[row]
-            lowest = addresses[taking_part].min() // np.uint64(LINE_BYTES) * np.uint64(LINE_BYTES)
-            offsets = np.where(taking_part, addresses - lowest, 0).astype(np.int64)
-            self._lanes[index] = int(rank[row]), np.where(taking_part, offsets, NO_LANE)
+    def _keep_lanes(self, access: WarpAccess, unit_bytes: int) -> None:
+        plan, moved = access.pattern
+        key = (PatternObserver, unit_bytes, moved % LINE_BYTES)
+        found: tuple[int, Integers] | None = plan.cache.get(key)
+        if found is None:
+            found = plan.cache[key] = _widest_request(access.of_warps, unit_bytes)
+        known = self._lanes.get(access.site.instruction_index)
+        if known is None or found[0] > known[0]:
+            self._lanes[access.site.instruction_index] = found
 
     def patterns(self, instructions: int, blocks: Sequence[int]) -> AccessPatterns:
         """What was seen of these blocks, for so many instructions of the code."""

@@ -172,9 +172,15 @@ class Scheduler:
 
     def run(self) -> None:
         """Execute until no lane is left."""
-        steps = 0
         if self.program.end == 0:
             return
+        try:
+            self._run()
+        finally:
+            self._add_up()
+
+    def _run(self) -> None:
+        steps = 0
         while self.pending:
             steps += 1
             (place, together), *others = self.pending.items()
@@ -291,6 +297,9 @@ class Scheduler:
             for row, visits in self.watched:
                 visits[:, unit.block] += running if mask is None else running[min(row, len(running) - 1)]
         self.limits.spend(count * length)
+
+    def _add_up(self) -> None:
+        """Put into the tally what has been noted of steps but not counted yet."""
 
     def _count(self, place: int | slice, per_row: Any, count: int) -> None:
         """Add the warps of each row that visit a place; ``count`` of them in all."""

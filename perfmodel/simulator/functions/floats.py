@@ -115,8 +115,10 @@ def fma_f32(a: Floats, b: Floats, c: Floats) -> Floats:
     if small.any():
         doubtful = doubtful | (small & (single != total))
     if doubtful.any():
-        _, rest = _two_sum(np.multiply(a, b, dtype=np.float64), c.astype(np.float64))
-        single = np.where(doubtful, _odd(total, rest).astype(np.float32), single)
+        at = np.nonzero(doubtful)
+        few_a, few_b, few_c = (np.broadcast_to(one, single.shape)[at] for one in (a, b, c))
+        _, rest = _two_sum(np.multiply(few_a, few_b, dtype=np.float64), few_c.astype(np.float64))
+        single[at] = _odd(total[at], rest).astype(np.float32)
     return single
 
 

@@ -10,6 +10,7 @@ counts all three so.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,12 @@ class MachineScheduler(Scheduler):
         self.again: dict[int, Mask] = {}
         """Warps, by place, of which some lanes wait there for others, and whose second issue has been counted."""
         self.parted = PartedWarps(self.batch.threads)
-        self._all_warps = np.full(self.batch.rows, self.batch.threads // WARP_SIZE)
-        """Warps of each row."""
+        self._warps = self.batch.rows * (self.batch.threads // WARP_SIZE)
+        """Warps of all rows."""
         self.ended: Mask | None = None
         """Lanes that the current step has ended, where others live."""
+        self._steps_of_all: Counter[tuple[int, int]] = Counter()
+        """How often all lanes together went from one unit up to another, as far as it is not in the tally yet."""
 
     def _runs_together(self, place: int, mask: Mask | None) -> bool:
         if self.held or not super()._runs_together(place, mask):
@@ -87,27 +90,34 @@ class MachineScheduler(Scheduler):
             )
 
     def _spend(self, unit: Unit, mask: Mask | None, whole: bool) -> None:
-        if mask is None:
-            running: Any = True
-            per_row: Any = self._all_warps
-            count = self.batch.rows * (self.batch.threads // WARP_SIZE)
-        else:
-            running = rows_and_warps(mask, self.batch.threads)
-            per_row = np.broadcast_to(running.sum(axis=1), (self.batch.rows,))
-            count = int(per_row.sum())
         end, length = self.program.stretch(unit) if whole else (unit.index + 1, len(unit.instructions))
+        if mask is None:
+            self._steps_of_all[unit.index, end] += 1
+            for _, path in self.paths:
+                path.add(unit.index, end - 1, None)
+            self.limits.spend(self._warps * length)
+            return
+        running = rows_and_warps(mask, self.batch.threads)
+        per_row = np.broadcast_to(running.sum(axis=1), (self.batch.rows,))
+        count = int(per_row.sum())
         self._count(slice(unit.index, end), per_row, count)
         for row, visits in self.watched:
-            visits[:, unit.index : end] += running if mask is None else running[min(row, len(running) - 1), :, None]
+            visits[:, unit.index : end] += running[min(row, len(running) - 1), :, None]
         for row, path in self.paths:
-            own = (
-                None
-                if mask is None
-                else np.broadcast_to(mask, (len(mask), self.batch.threads))[min(row, len(mask) - 1)]
-            )
-            path.lanes[unit.index : end] += self.batch.threads if own is None else int(own.sum())
-            path.add(unit.index, end - 1, None if mask is None else running[min(row, len(running) - 1)])
+            own = np.broadcast_to(mask, (len(mask), self.batch.threads))[min(row, len(mask) - 1)]
+            path.lanes[unit.index : end] += int(own.sum())
+            path.add(unit.index, end - 1, running[min(row, len(running) - 1)])
         self.limits.spend(count * length)
+
+    def _add_up(self) -> None:
+        per_row = np.full(self.batch.rows, self.batch.threads // WARP_SIZE)
+        for (first, end), times in self._steps_of_all.items():
+            self._count(slice(first, end), times * per_row, times * self._warps)
+            for _, visits in self.watched:
+                visits[:, first:end] += times
+            for _, path in self.paths:
+                path.lanes[first:end] += times * self.batch.threads
+        self._steps_of_all.clear()
 
     def _spend_again(self, unit: Unit, warps: NDArray[np.bool_]) -> None:
         """Account for a unit that some warps, by row, issue once more."""
