@@ -360,9 +360,9 @@ class NvccRun:
         return options + [option for option in self.request.options if not option.startswith(ASSEMBLER_OPTIONS)]
 
     def _around(self) -> Path:
-        """The folder of the source, under a name without blanks: nvcc hands options on without quotes."""
+        """The folder of the source, under a name that a shell does not read: nvcc hands options on without quotes."""
         link = self.folder / "around"
-        if not re.search(r"[\s,]", str(self.source.parent)):
+        if not re.search(r"[^\w./+=@%:-]", str(self.source.parent)):
             return self.source.parent
         if not link.is_symlink():
             link.symlink_to(self.source.parent, target_is_directory=True)

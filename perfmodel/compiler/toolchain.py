@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
-from ..errors import CompilerMissingError
+from ..errors import CompilerMissingError, InputError
 
 _CUDA13 = "cu13"
 """The folder that all component wheels of CUDA 13 share."""
@@ -28,6 +29,9 @@ _OTHER = (
     "NVRTC {version} of the system was loaded in place of the wheel nvidia-cuda-nvrtc-cu12 {wheel}: install the extra with "
     "`pip install 'perfmodel[compile]'` into an environment of its own, or use --fidelity analytic"
 )
+
+_HOST_OPTIONS = ("-Xcompiler", "--compiler-options", "-Xlinker", "--linker-options")
+"""Options of nvcc whose words reach the shell without quotes."""
 
 
 @cache
@@ -144,12 +148,38 @@ def compiler_available() -> bool:
     return True
 
 
+def read_by_a_shell(path: Path) -> bool:
+    r"""Whether nvcc, which has a shell start its parts, would hand on another name than a file has.
+
+    >>> read_by_a_shell(Path("a$(b).cu")), read_by_a_shell(Path("my file.cu"))
+    (True, False)
+    """
+    return re.search(r'[$`"\\,\n]', str(path)) is not None
+
+
+def _require_plain(words: Sequence[str]) -> None:
+    """That a shell replaces nothing in the words that nvcc is called with; ``InputError`` names the one."""
+    of_host = False
+    for word in words:
+        of_host = of_host or word.startswith(tuple(f"{option}=" for option in _HOST_OPTIONS))
+        meaning = re.search(
+            r"[$`\n;&|<>()]" if of_host else r"[$`\n]", "" if word.startswith("-I") and not of_host else word
+        )
+        if meaning is not None:
+            raise InputError(
+                f"{word}: nvcc would let a shell read the {meaning[0]!r} in it: leave it out, or give another name to the file"
+            )
+        of_host = word in _HOST_OPTIONS
+
+
 def run_compiler(command: Sequence[str], folder: Path, time_limit_s: float | None = None) -> tuple[int, str]:
     """Exit status and messages of a compiler that keeps its temporary files in a folder; all that it started ends with it.
 
     Raises:
+        InputError: a word has what a shell would replace.
         subprocess.TimeoutExpired: it was not ready in time.
     """
+    _require_plain(command[1:])
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -19,7 +19,7 @@ from ..compiler.disk_cache import cache_directory
 from ..compiler.kernel_names import demangled
 from ..compiler.messages import errors_of, missing_header, one_line
 from ..compiler.nvcc_options import OLD_NAMES, SEPARATE, further_options, is_in_other_file, macro_options
-from ..compiler.toolchain import cuda13_program, nvcc_version, run_compiler
+from ..compiler.toolchain import cuda13_program, nvcc_version, read_by_a_shell, run_compiler
 from ..core.files import require_regular
 from ..errors import CompileError, InputError
 from ..gpus.architecture import Architecture
@@ -156,7 +156,7 @@ def _compile(options: Sequence[str], files: Sequence[Path], texts: Sequence[str]
         command += ["-Xlinker", f"-rpath={library.parent}", "-o", str(built)]
         together = [option for option in command if option not in SEPARATE]
         joined = [*together, *_joined(files, Path(folder))]
-        apart = [*command, *map(str, files)]
+        apart = [*command, *(str(_plainly_named(file, Path(folder), number)) for number, file in enumerate(files))]
         ways = [apart] if together == command else [joined, apart]
         output, telling = "", apart
         while ways:
@@ -178,9 +178,19 @@ def _compile(options: Sequence[str], files: Sequence[Path], texts: Sequence[str]
 def _joined(files: Sequence[Path], folder: Path) -> list[str]:
     """The files with those of CUDA C++ as one."""
     of_cuda = [file for file in files if file.suffix == ".cu"]
-    whole = folder / files[0].name
+    whole = folder / "whole.cu"
     whole.write_text("".join(f'#include "{file.resolve()}"\n' for file in of_cuda), encoding="utf-8")
-    return [str(whole), *(str(file) for file in files if file.suffix != ".cu")]
+    others = [file for file in files if file.suffix != ".cu"]
+    return [str(whole), *(str(_plainly_named(file, folder, number)) for number, file in enumerate(others))]
+
+
+def _plainly_named(file: Path, folder: Path, number: int) -> Path:
+    """A file, or one in the folder that includes it where nvcc would let a shell read its name."""
+    if not read_by_a_shell(file):
+        return file
+    outer = folder / f"file{number}{file.suffix}"
+    outer.write_text(f'#include "{file.resolve()}"\n', encoding="utf-8")
+    return outer
 
 
 def _place(name: str, files: Sequence[Path]) -> str:

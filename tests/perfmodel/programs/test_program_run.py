@@ -48,6 +48,19 @@ def test_a_program_gets_right_results_from_every_part_of_the_runtime(capfd: pyte
     assert sum(launch.share for launch in found.launches) == pytest.approx(1)
 
 
+def test_names_of_files_reach_no_shell(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "$(touch found)"
+    folder.mkdir()
+    (folder / "own.h").write_text("#define NUMBER 3\n")
+    (folder / "a, `touch found`.cu").write_text(
+        '#include "own.h"\n#include <cstdio>\nint other();\nint main() { printf("%d\\n", NUMBER + other()); }\n'
+    )
+    (folder / "b$(touch found).cpp").write_text('#include "own.h"\nint other() { return NUMBER; }\n')
+    assert run(["run", *map(str, sorted(folder.glob("*.c*"))), "--gpu", "h200"]) == 0
+    assert capfd.readouterr().out.splitlines()[0] == "6"
+    assert not any(Path(place, "found").exists() for place in (tmp_path, folder, "."))
+
+
 def test_a_failing_launch_and_a_missing_function_are_named(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["run", str(FAILURES), "--gpu", "h200"]) == 1
     printed = capfd.readouterr()
