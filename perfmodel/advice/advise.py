@@ -47,7 +47,7 @@ _SPACES = {AdviceKind.BANK_CONFLICTS: "shared", AdviceKind.UNCOALESCED: "global"
 """Kinds that say what the excess of a source line costs, and of which memory."""
 _SHOWN_PLACES = 3
 _ALIKE = 0.01
-"""Gains that differ by less: the milder change is named."""
+"""Changes of one kind whose times differ by less, as a part: the milder one is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,14 +274,14 @@ def _worth_most(advice: Sequence[Advice], least: float) -> tuple[Advice, ...]:
             elif not parts:
                 kept.append(one)
         if launch:
-            best = max(one.gain for one in launch)
-            kept.append(next(one for one in launch if one.gain > best - _ALIKE))
+            best = min(one.then_s for one in launch)
+            kept.append(next(one for one in launch if one.then_s <= best * (1.0 + _ALIKE)))
     return tuple(sorted(kept, key=lambda one: -one.gain)[:CHANGES])
 
 
 def _best_of_each_place(advice: Sequence[Advice]) -> list[Advice]:
     best: dict[tuple[str, ...], Advice] = {}
     for one in advice:
-        if one.places not in best or one.gain > best[one.places].gain + _ALIKE:
+        if one.places not in best or one.then_s < best[one.places].then_s * (1.0 - _ALIKE):
             best[one.places] = one
     return list(best.values())

@@ -127,16 +127,13 @@ def with_sectors(
     )
 
 
-def with_smaller_blocks(profile: KernelProfile, parts: int) -> KernelProfile:
-    """The profile of the same work in ``parts`` times as many blocks.
+def with_smaller_blocks(profile: KernelProfile, groups: int, pieces: int = 1) -> KernelProfile:
+    """The profile of the same work in ``groups · pieces`` times as many blocks.
 
-    A block's warps are dealt out to the new blocks. Where it has fewer warps than parts, the way of each warp through the code
-    is cut as well, so that further blocks do the rest of it. Shared memory goes with the threads.
+    A block's warps are dealt out to ``groups`` new blocks, which its warps must divide by. The way of each warp through the code
+    is cut into ``pieces``, so that further blocks do the rest of it. Shared memory goes with the threads.
     """
-    launch = profile.launch
-    warps = int(launch.warps_per_block)
-    groups = max(part for part in range(1, min(parts, warps) + 1) if warps % part == 0 and parts % part == 0)
-    pieces = parts // groups
+    launch, parts = profile.launch, groups * pieces
     threads = max(int(launch.threads_per_block) // groups, 1)
     smaller = replace(
         launch,

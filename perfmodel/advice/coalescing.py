@@ -91,6 +91,16 @@ class _Layout:
     rows: int
 
 
+def lies_unevenly(subject: Subject, count: InstructionCount) -> bool:
+    """Whether most neighbouring lanes of a request lie at distances that no two others have: data decide where."""
+    lanes = subject.lanes_of(count.instruction)
+    if lanes is None:
+        return False
+    steps = np.diff(lanes[lanes != NO_LANE])
+    _, often = np.unique(steps, return_counts=True)
+    return len(steps) >= _SHORTEST_ROW and int((often == 1).sum()) > len(steps) / 2
+
+
 def _layout(subject: Subject, count: InstructionCount) -> _Layout | None:
     """How most lanes of a request lie; None where they lie unevenly or nobody looked."""
     lanes = subject.lanes_of(count.instruction)

@@ -12,31 +12,51 @@ from .changed_profiles import with_smaller_blocks
 from .subject import AdviceKind, Candidate, Subject
 
 _TIMES = (1, 2, 4)
-"""Blocks for each SM that a small grid is cut into, at least."""
+"""Blocks for each SM that the warps of a small grid's blocks are dealt out to, at least."""
 _MOST_WAVES = 8
 """Waves from which on the last one is not worth a look."""
 
 
 def small_grid(subject: Subject) -> Iterator[Candidate]:
-    """Candidates with a block or more for each SM, where the launch has fewer blocks than there are SMs."""
-    launch = subject.profile.launch
-    blocks, sms = int(launch.blocks), subject.gpu.sm_count
-    if blocks >= sms:
+    """Candidates with more blocks, where all of the launch's are resident at once and there is room for more.
+
+    The work of each thread is divided among several blocks; where SMs are idle, the warps of a block are, too.
+    """
+    launch, occupancy = subject.profile.launch, subject.prediction.occupancy
+    blocks, sms, threads = int(launch.blocks), subject.gpu.sm_count, int(launch.threads_per_block)
+    places = occupancy.blocks_per_sm * sms
+    if blocks >= places:
         return
+    idle, warps = sms - blocks, int(launch.warps_per_block)
+    finding = (
+        f"{_blocks(blocks)} {'leaves' if blocks == 1 else 'leave'} {idle} of {sms} SMs idle"
+        if idle > 0
+        else f"{_blocks(blocks)} give an SM {blocks * warps / sms:.3g} warps, where {occupancy.warps_per_sm} have room"
+    )
     passes = _passes(subject)
-    for times in _TIMES:
-        groups, pieces = _division(int(launch.warps_per_block), int(ceil_div(sms * times, blocks)))
-        pieces = min(pieces, passes)
-        parts = groups * pieces
-        if parts == 1:
-            return
-        yield Candidate(
-            kind=AdviceKind.GRID_SIZE,
-            places=(),
-            finding=f"{_blocks(blocks)} {'leaves' if blocks == 1 else 'leave'} {sms - blocks} of {sms} SMs idle",
-            change=f"{blocks * parts:,} blocks of {int(launch.threads_per_block) // groups} threads{_pieces_text(pieces)}",
-            profile=with_smaller_blocks(subject.profile, parts),
-        )
+    divisions = [(1, min(pieces, passes)) for pieces in _growing(int(ceil_div(places, blocks)))]
+    if idle > 0:
+        for times in _TIMES:
+            groups, pieces = _division(warps, int(ceil_div(sms * times, blocks)))
+            divisions.append((groups, min(pieces, passes)))
+    for groups, pieces in dict.fromkeys(divisions):
+        if groups * pieces > 1:
+            yield Candidate(
+                kind=AdviceKind.GRID_SIZE,
+                places=(),
+                finding=finding,
+                change=f"{_blocks(blocks * groups * pieces)} of {threads // groups} threads{_pieces_text(pieces)}",
+                profile=with_smaller_blocks(subject.profile, groups, pieces),
+            )
+
+
+def _growing(most: int) -> list[int]:
+    """Powers of two from 2 on, and the largest number of all.
+
+    >>> _growing(7)
+    [2, 4, 7]
+    """
+    return [*(2**power for power in range(1, max(most - 1, 1).bit_length())), most]
 
 
 def _passes(subject: Subject) -> int:

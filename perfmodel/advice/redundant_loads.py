@@ -17,6 +17,7 @@ from .changed_profiles import (
     with_executions,
     with_sectors,
 )
+from .coalescing import lies_unevenly
 from .subject import AdviceKind, Candidate, Subject, by_place
 
 _REPEATED = 2.0
@@ -32,7 +33,8 @@ def redundant_loads(subject: Subject) -> Iterator[Candidate]:
     """Candidates for lines whose blocks load each byte at least twice.
 
     One in which each block takes every sector from L2 once, where L1 does not hold them; and one in which each loaded value
-    serves two results, so that half of the loads go.
+    serves two results, so that half of the loads go. Loads whose lanes lie at uneven distances are left out: data decide there
+    which values threads have in common.
     """
     fetched, traces = fetched_by_loads(subject), subject.profile.traces
     reuse = None if traces is None or traces.patterns is None else traces.patterns.reuse
@@ -43,6 +45,7 @@ def redundant_loads(subject: Subject) -> Iterator[Candidate]:
         and one.action is Action.LOAD
         and reuse is not None
         and reuse[one.instruction] >= _REPEATED
+        and not lies_unevenly(subject, one)
     ]
     for place, counts in by_place(loads).items():
         passed = sum(fetched[one.instruction].behind_l1 for one in counts)

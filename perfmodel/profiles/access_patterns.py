@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..core.distinct_values import distinct
-from ..ir.instruction import Space
+from ..ir.instruction import SourceLine, Space
 from ..memory.bank_conflicts import atomic_wavefronts
-from ..simulator.access import LANE_GROUPS, AccessesOfWarps, Action, WarpAccess
+from ..simulator.access import LANE_GROUPS, AccessesOfWarps, Action, Site, WarpAccess
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,8 +40,9 @@ class AccessPatterns:
     Attributes:
         filled: Of the bytes of the sectors that an instruction touches in a block, the part that loads of the block ask for,
             or that its stores write; 0 for other instructions.
-        reuse: How often a block loads each byte: bytes that the requests of a load ask for, lanes on one place once, over those
-            bytes of the same sectors that loads of the block ask for.
+        reuse: How often a block loads each byte at the load's source line, where a loop may have been unrolled to several loads:
+            bytes of the sectors touched by the load that requests of its line ask for, lanes on one place once, over those bytes
+            of the same sectors that loads of the block ask for.
         atomic_words_of_requests: Distinct words of atomics on global memory over their lanes, request by request.
         atomic_words_of_blocks: The same over all requests of a block.
         atomic_wavefronts: Passes that a request of such an atomic would need in shared memory.
@@ -68,14 +70,21 @@ class _BytesOfSectors:
     touched: dict[int, list[NDArray[np.uint64]]] = field(default_factory=dict)
     keys: list[NDArray[np.uint64]] = field(default_factory=list)
     masks: list[NDArray[np.uint32]] = field(default_factory=list)
-    requested: dict[int, int] = field(default_factory=dict)
+    lines: dict[int, SourceLine | int] = field(default_factory=dict)
+    """Of each instruction its source line, or itself where none is known."""
+    requested: dict[SourceLine | int, list[tuple[NDArray[np.uint64], Integers]]] = field(default_factory=dict)
+    """For each source line sectors, and the bytes of them that its requests ask for together."""
     waiting: int = 0
 
-    def add(self, instruction: int, keys: NDArray[np.uint64], masks: NDArray[np.uint32], requested_bytes: int) -> None:
-        """Take the sectors of one access, with a bit for each byte, and the distinct bytes of its requests together."""
-        self.requested[instruction] = self.requested.get(instruction, 0) + requested_bytes
-        keys, masks = _joined_masks(keys, masks)
-        self.touched.setdefault(instruction, []).append(keys)
+    def add(
+        self, site: Site, keys: NDArray[np.uint64], masks: NDArray[np.uint32], requested: NDArray[np.uint64]
+    ) -> None:
+        """Take the sectors of one access, with a bit for each byte, and the sector of each place that a request asks for."""
+        line = self.lines.setdefault(site.instruction_index, site.instruction.source or site.instruction_index)
+        sectors, places = np.unique(requested, return_counts=True)
+        self.requested.setdefault(line, []).append((sectors, places * site.width_bytes))
+        keys, masks = _joined(np.bitwise_or, keys, masks)
+        self.touched.setdefault(site.instruction_index, []).append(keys)
         self.keys.append(keys)
         self.masks.append(masks)
         self.waiting += len(keys)
@@ -83,9 +92,12 @@ class _BytesOfSectors:
             self._compact()
 
     def _compact(self) -> None:
-        keys, masks = _joined_masks(np.concatenate(self.keys), np.concatenate(self.masks))
+        keys, masks = _joined(np.bitwise_or, np.concatenate(self.keys), np.concatenate(self.masks))
         self.keys, self.masks, self.waiting = [keys], [masks], 0
         self.touched = {index: [distinct(np.concatenate(parts))] for index, parts in self.touched.items()}
+        for line, parts in self.requested.items():
+            sectors, amounts = zip(*parts, strict=True)
+            self.requested[line] = [_joined(np.add, np.concatenate(sectors), np.concatenate(amounts))]
 
     def filled_and_reuse(self) -> dict[int, tuple[float, float]]:
         """Part of the bytes that are asked for, and how often each of them is, by instruction."""
@@ -96,15 +108,18 @@ class _BytesOfSectors:
         found = {}
         for index, parts in self.touched.items():
             asked = float(bits[np.searchsorted(self.keys[0], parts[0])].sum())
-            found[index] = asked / (SECTOR_BYTES * len(parts[0])), self.requested[index] / asked
+            ((sectors, amounts),) = self.requested[self.lines[index]]
+            requested = float(amounts[np.searchsorted(sectors, parts[0])].sum())
+            found[index] = asked / (SECTOR_BYTES * len(parts[0])), requested / asked
         return found
 
 
-def _joined_masks(keys: NDArray[np.uint64], masks: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+def _joined(join: np.ufunc, keys: NDArray[np.uint64], values: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[Any]]:
+    """Each key once, in order, with its values joined."""
     order = np.argsort(keys, kind="stable")
-    keys, masks = keys[order], masks[order]
+    keys, values = keys[order], values[order]
     first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    return keys[first], np.bitwise_or.reduceat(masks, first)
+    return keys[first], join.reduceat(values, first)
 
 
 @dataclass(slots=True)
@@ -188,7 +203,8 @@ class PatternObserver:
         masks = (asked << (addresses % np.uint64(SECTOR_BYTES))) & np.uint64(2**SECTOR_BYTES - 1)
         kept = self._written if site.action is Action.STORE else self._read
         places = addresses // np.uint64(site.width_bytes) + (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
-        kept.add(site.instruction_index, keys, masks.astype(np.uint32), len(distinct(places)) * int(site.width_bytes))
+        _, once = np.unique(places, return_index=True)
+        kept.add(site, keys, masks.astype(np.uint32), keys[once])
 
     def _keep_steps(self, access: WarpAccess) -> None:
         if access.barriers is None:

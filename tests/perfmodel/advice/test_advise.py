@@ -62,6 +62,26 @@ __global__ void block_totals(const float *in, float *out, int n) {
         atomicAdd(out, sum);
     }
 }
+template <int outputs> __global__ void smoothed(const float *in, float *out, int width) {
+    int x = blockIdx.x * 32 + threadIdx.x, y = (blockIdx.y * 8 + threadIdx.y) * outputs;
+    float sums[outputs] = {};
+    #pragma unroll
+    for (int j = 0; j < 9 + outputs - 1; j++) {
+        #pragma unroll
+        for (int i = 0; i < 9; i++) {
+            float v = in[(y + j) * (width + 8) + x + i];
+            #pragma unroll
+            for (int k = 0; k < outputs; k++) if (j >= k && j < k + 9) sums[k] += v;
+        }
+    }
+    for (int k = 0; k < outputs; k++) out[(y + k) * width + x] = sums[k];
+}
+__global__ void gathered(const int *index, const float *in, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = 0.0f;
+    for (int k = 0; k < 8; k++) v += in[index[i + k * 1024]];
+    out[i] = v;
+}
 template <bool shuffled> __global__ void block_sums(const float *in, float *out, int rounds) {
     __shared__ float part[256];
     float sum = in[blockIdx.x * 256 + threadIdx.x];
@@ -253,8 +273,37 @@ def test_a_grid_of_one_block_is_to_be_cut() -> None:
     found = pm.advise(analysed("product", 1, 256, *["f32[256*256]"] * 3, "i32=256", "i32=0"))
     change = next(one for one in found.changes if one.kind is AdviceKind.GRID_SIZE)
     assert change.finding == "1 block leaves 131 of 132 SMs idle"
-    assert change.change.split(",")[0] == "128 blocks of 32 threads"  # eight warps, a loop of 16 passes
+    assert (
+        change.change.split(",")[0] == "16 blocks of 256 threads"
+    )  # a loop of 16 passes; more blocks of one warp gain no more
     assert change.then_s < change.now_s
+
+
+@pytest.mark.parametrize(("blocks", "threads"), [(8, 256), (132, 128)])
+def test_more_blocks_are_predicted_as_the_launch_that_has_them(blocks: int, threads: int) -> None:
+    arguments = ("f32[4194304]", "f32[4194304]", "i32=4194304")
+    first = pm.advise(analysed("strided", blocks, threads, *arguments)).changes[0]
+    assert first.kind is AdviceKind.GRID_SIZE
+    words = first.change.replace(",", "").split()
+    assert int(words[3]) == threads
+    more = analysed("strided", int(words[0]), threads, *arguments)
+    assert first.then_s == pytest.approx(more.prediction.time.predicted_s, rel=0.3)
+    assert AdviceKind.GRID_SIZE not in kinds(pm.advise(analysed("strided", 132 * 2048 // threads, threads, *arguments)))
+
+
+def test_loads_that_an_unrolled_loop_repeats_are_predicted_as_the_kernel_that_has_fewer() -> None:
+    arguments = ("f32[1032*1032]", "f32[1024*1024]", "i32=1024")
+    first = pm.advise(analysed("smoothed<1>", (32, 128), (32, 8), *arguments)).changes[0]
+    assert first.kind is AdviceKind.REDUNDANT_LOADS
+    assert "twice the results per thread" in first.change
+    tiled = analysed("smoothed<2>", (32, 64), (32, 8), *arguments)  # 90 loads for two results, where one takes 81
+    assert first.then_s == pytest.approx(tiled.prediction.time.predicted_s, rel=0.3)
+
+
+def test_values_that_data_choose_are_not_redundant() -> None:
+    arguments = ("i32[262144+8192]=0..255", "f32[256]", "f32[262144]")
+    found = pm.advise(analysed("gathered", 1024, 256, *arguments))
+    assert AdviceKind.REDUNDANT_LOADS not in kinds(found)
 
 
 def test_less_shared_memory_is_predicted_as_the_launch_with_less() -> None:

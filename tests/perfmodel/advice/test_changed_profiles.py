@@ -40,12 +40,12 @@ def executed(profile: KernelProfile) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("parts", [2, 4, 12])
-def test_smaller_blocks_issue_the_same_instructions(profile: KernelProfile, parts: int) -> None:
-    changed = with_smaller_blocks(profile, parts)
-    assert int(changed.launch.blocks) == 8 * parts
-    assert changed.traces.blocks == profile.traces.blocks * parts
-    assert changed.traces.warps_per_block == 4 // min(parts, 4)
+@pytest.mark.parametrize(("groups", "pieces"), [(2, 1), (4, 1), (4, 3), (1, 5)])
+def test_smaller_blocks_issue_the_same_instructions(profile: KernelProfile, groups: int, pieces: int) -> None:
+    changed = with_smaller_blocks(profile, groups, pieces)
+    assert int(changed.launch.blocks) == 8 * groups * pieces
+    assert changed.traces.blocks == profile.traces.blocks * groups * pieces
+    assert changed.traces.warps_per_block == 4 // groups
     assert (executed(changed) == executed(profile)).all()
     assert changed.traces.instructions.sum() == pytest.approx(profile.traces.instructions.sum())
     before, after = (one.traces.loads.instruction for one in (profile, changed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perfmodel.ir.instruction import Instruction, Space
+from perfmodel.ir.instruction import Instruction, SourceLine, Space
 from perfmodel.profiles.access_patterns import NO_LANE, AccessPatterns, PatternObserver
 from perfmodel.simulator.access import Action, Site, WarpAccess
 from perfmodel.simulator.plan import Plan
@@ -14,8 +14,8 @@ LANES = np.arange(32, dtype=np.uint64)
 LINE = np.uint64(4096)
 
 
-def site(number: int, action: Action, space: Space = Space.GLOBAL) -> Site:
-    return Site(number, number, Instruction("any", (), None, False, 1, None), action, space, 4)
+def site(number: int, action: Action, space: Space = Space.GLOBAL, line: SourceLine | None = None) -> Site:
+    return Site(number, number, Instruction("any", (), None, False, 1, line), action, space, 4)
 
 
 def seen(*accesses: tuple[Site, NDArray[np.uint64]]) -> AccessPatterns:
@@ -46,6 +46,16 @@ def test_lanes_that_share_a_word_ask_for_it_once_a_request() -> None:
     broadcast = (site(0, Action.LOAD), LINE + LANES * 0)
     assert seen(broadcast).reuse[0] == 1
     assert seen(*[broadcast] * 3).reuse[0] == 3
+
+
+def test_loads_of_one_source_line_count_together() -> None:
+    line = SourceLine("k.cu", 7)
+    unrolled = [(site(number, Action.LOAD, line=line), LINE + LANES * 4) for number in (0, 1)]
+    assert seen(*unrolled).reuse.tolist() == [2, 2]
+    shifted = [(site(number, Action.LOAD, line=line), LINE + (LANES + number * 8) * 4) for number in (0, 1)]
+    assert seen(*shifted).reuse.tolist() == [7 / 4, 7 / 4]  # three of four sectors are asked for by both
+    apart = [(site(number, Action.LOAD, line=SourceLine("k.cu", number)), LINE + LANES * 4) for number in (0, 1)]
+    assert seen(*apart).reuse.tolist() == [1, 1]
 
 
 def test_atomics_share_words_within_requests_and_within_the_block() -> None:
