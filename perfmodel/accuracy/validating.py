@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ..calibration.measured_runs import RECORDED, evaluated_rows, stores_for
 from ..core.choices import one_of
 from ..core.counts import COUNT_NAMES, Counts
 from ..core.progress import Advance, no_progress
-from ..core.results import Bar, Result
+from ..core.results import Result, new_axes
 from ..core.value_types import require_type
 from ..errors import InputError, PerfmodelError
 from ..families.base import Family
@@ -63,6 +63,10 @@ class Validation(Result):
     accuracy: Accuracy
     counts: tuple[CountAgreement, ...]
     notes: tuple[str, ...]
+    measured_s: NDArray[np.float64] = field(compare=False)
+    """Of the rows that were compared, shape ``(n,)``."""
+    predicted_s: NDArray[np.float64] = field(compare=False)
+    """Likewise."""
 
     @property
     def headline(self) -> str:
@@ -74,7 +78,9 @@ class Validation(Result):
     def to_rows(self) -> list[dict[str, Any]]:
         """Its one row: the metrics, as fractions."""
         head = {"kernel": self.kernel, "gpu": self.gpu, "fidelity": self.fidelity.value, "rejected": self.rejected}
-        return [head | self.accuracy.to_json()]
+        metrics = self.accuracy.to_json()
+        within = metrics.pop("within_problems") or {}
+        return [head | metrics | {f"within_problems_{name}": value for name, value in within.items()}]
 
     def shown(self) -> list[dict[str, str]]:
         """One metric a row."""
@@ -86,9 +92,17 @@ class Validation(Result):
             if isinstance(value, int | float)
         ]
 
-    def bars(self) -> list[Bar]:
-        """Refused: figures compare predicted and measured times."""
-        raise InputError("a validation has no times to plot; `perfmodel report` draws predicted against measured ones")
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the predicted against the measured time of every run, both axes logarithmic; `Result.plot`."""
+        ax = new_axes(5, 5) if ax is None else ax
+        measured, predicted = 1e6 * self.measured_s, 1e6 * self.predicted_s
+        ends = [min(measured.min(), predicted.min()), max(measured.max(), predicted.max())]
+        ax.loglog(measured, predicted, ".", alpha=0.5)
+        ax.loglog(ends, ends, color="gray", linewidth=0.8)
+        ax.set_xlabel("measured time (µs)")
+        ax.set_ylabel("predicted time (µs)")
+        ax.set_title(self.headline, fontsize="medium")
+        return ax
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""
@@ -200,6 +214,8 @@ def validation_of(
             counted, measured_counts(measurements.columns.iloc[rows]), shared_l2_bytes(scenario.gpu)
         ),
         notes=_notes(predicted, measurements),
+        measured_s=measurements.time_s[rows],
+        predicted_s=predicted.seconds[rows],
     )
 
 

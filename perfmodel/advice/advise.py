@@ -50,7 +50,7 @@ _ALIKE = 0.01
 """Changes of one kind whose times differ by less, as a part: the milder one is named."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Advice:
     """One change: what is wrong at which source lines, what to do, and the predicted times without it and with it."""
 
@@ -60,6 +60,9 @@ class Advice:
     change: str
     now_s: float
     then_s: float
+
+    def __repr__(self) -> str:
+        return f"<Advice {self.text}>"
 
     @property
     def gain(self) -> float:

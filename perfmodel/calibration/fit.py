@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core.documents import to_builtins
 from ..core.files import write_text
 from ..core.progress import Advance, no_progress
-from ..core.results import Bar, Result
+from ..core.results import Result, new_axes
 from ..errors import InputError
 from ..time_model.calibration import (
     CalibrationFile,
@@ -133,9 +133,24 @@ class Calibrated(Result):
             for name, entry in entries.items()
         ]
 
-    def bars(self) -> list[Bar]:
-        """Refused: coefficients are no times."""
-        raise InputError("a calibration has no times to plot; `perfmodel report` draws what it predicts")
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how many of the runs held out are within which factor, one line for each data set; `Result.plot`."""
+        ax = new_axes(6, 4) if ax is None else ax
+        for name, errors in self.errors.held_out.items():
+            order = np.argsort(errors.logs)
+            share = np.cumsum(errors.weights[order]) / max(float(errors.weights.sum()), math.ulp(0.0))
+            ax.plot(np.exp(errors.logs[order]), 100.0 * share, drawstyle="steps-post", label=name)
+        ax.axhline(100.0 * INTERVAL_LEVEL, color="gray", linewidth=0.8)
+        ax.set_xlabel("measured over predicted time, or the inverse, at most")
+        ax.set_ylabel("runs held out (%)")
+        ax.set_title(self.headline, fontsize="medium")
+        ax.legend()
+        return ax
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the JSON contract: the calibration as its file has it, and the error of all runs held out."""
+        content: dict[str, Any] = to_builtins(calibration_file(self))
+        return content | {"held_out_log_error_90": self.log_error_90}
 
     def write(self, path: str | Path) -> None:
         """Write the calibration as a file for ``calibration=`` and ``--calibration``.

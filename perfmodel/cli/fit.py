@@ -94,7 +94,7 @@ def fit(
         found = calibrate(data, seed=seed, held_out=held_out or (), advance=advance)
     write_target("--output", output, calibration_text(found))
     if as_json:
-        print_json(_json(found))
+        print_json(found.to_json())
     else:
         _print(found)
 
@@ -147,16 +147,8 @@ def runs_of(pairs: Sequence[Pair], depth: Fidelity) -> list[MeasuredRuns]:
     return data
 
 
-def _json(found: Any) -> dict[str, Any]:
-    """The calibration that is written, and the interval of all runs held out."""
-    from ..calibration.fit import calibration_file
-    from ..core.documents import to_builtins
-
-    return to_builtins(calibration_file(found)) | {"held_out_log_error_90": found.log_error_90}  # type: ignore[no-any-return]
-
-
 def _print(found: Any) -> None:
-    content = _json(found)
+    content = found.to_json()
     own = content.get("architectures", {})
     rows = [
         (

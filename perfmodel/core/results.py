@@ -30,7 +30,7 @@ class Bar:
 
 
 class Result(ABC):
-    """A single result; a class names ``headline``, ``to_rows``, ``bars`` and, where rows are wide, ``columns``.
+    """A single result; a class names ``headline``, ``to_rows``, ``plot`` and, where rows are wide, ``shown``.
 
     ``repr`` is one line; what a result holds is in its attributes.
     """
@@ -51,8 +51,15 @@ class Result(ABC):
         return [{name: _text(name, value) for name, value in row.items()} for row in self.to_rows()]
 
     @abstractmethod
-    def bars(self) -> list[Bar]:
-        """What ``plot`` draws, in order."""
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the result; returns the Matplotlib axes.
+
+        Args:
+            ax: axes to draw into; new ones where None.
+
+        Raises:
+            PerfmodelError: Matplotlib is not installed; the extra ``figures`` brings it.
+        """
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.headline}>"
@@ -62,19 +69,22 @@ class Result(ABC):
         more = f"<p>… and {len(rows) - _MOST_ROWS:,} more</p>" if len(rows) > _MOST_ROWS else ""
         return f"<p><b>{html.escape(self.headline)}</b></p>{html_table(rows[:_MOST_ROWS])}{more}"
 
+
+class TimedResult(Result):
+    """A result of predicted times, which ``plot`` draws as bars with their 90 % intervals; a class names ``bars``."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def bars(self) -> list[Bar]:
+        """What ``plot`` draws, in order."""
+
     def plot(self, ax: Any = None) -> Any:
-        """Draw predicted times as bars, with their 90 % intervals; returns the Matplotlib axes.
-
-        Args:
-            ax: axes to draw into; new ones where None.
-
-        Raises:
-            PerfmodelError: Matplotlib is not installed; the extra ``figures`` brings it.
-        """
+        """Draw predicted times as bars, with their 90 % intervals; `Result.plot`."""
         return draw_bars(self.bars(), self.headline, ax)
 
 
-class ResultList(Result, Generic[Item]):
+class ResultList(TimedResult, Generic[Item]):
     """Several results in order: has a length, is iterated and indexed; a class names ``items``."""
 
     __slots__ = ()
@@ -148,15 +158,24 @@ def _text(name: str, value: object) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def draw_bars(bars: Sequence[Bar], title: str, ax: Any = None) -> Any:
-    """Horizontal bars in microseconds, the first on top, with intervals as whiskers; the axes."""
+def new_axes(width_inches: float, height_inches: float) -> Any:
+    """Matplotlib axes of a figure of their own.
+
+    Raises:
+        PerfmodelError: Matplotlib is not installed.
+    """
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise PerfmodelError("plots need Matplotlib: pip install 'perfmodel[figures]'") from error
+    _, axes = pyplot.subplots(figsize=(width_inches, height_inches), layout="constrained")
+    return axes
+
+
+def draw_bars(bars: Sequence[Bar], title: str, ax: Any = None) -> Any:
+    """Horizontal bars in microseconds, the first on top, with intervals as whiskers; the axes."""
     shown = bars[:_MOST_BARS]
-    if ax is None:
-        _, ax = pyplot.subplots(figsize=(7, 1 + 0.3 * len(shown)), layout="constrained")
+    ax = new_axes(7, 1 + 0.3 * len(shown)) if ax is None else ax
     times = [1e6 * bar.seconds for bar in shown]
     whiskers = None
     if any(bar.interval_s for bar in shown):

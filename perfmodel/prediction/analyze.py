@@ -19,7 +19,7 @@ from ..compiler.user_kernel import compile_with_signature, dynamic_shared_array,
 from ..core.counts import Counts
 from ..core.files import read_text
 from ..core.json_values import number
-from ..core.results import Bar, Result
+from ..core.results import Bar, TimedResult
 from ..core.value_types import require_type
 from ..errors import InputError, SimulationError
 from ..gpus.gpu import Gpu
@@ -84,7 +84,7 @@ class ContentDigests:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Analysis(Result):
+class Analysis(TimedResult):
     """What one launch does and how long it takes; ``prediction`` has counts, resources, occupancy and time.
 
     ``instructions`` lists the memory instructions, those that waste most first; ``faults`` what the executed blocks did wrong;

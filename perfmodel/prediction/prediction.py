@@ -9,7 +9,7 @@ from ..compiler.resources import Resources
 from ..core.counts import Counts
 from ..core.json_aliases import with_former_names
 from ..core.json_values import number, plain
-from ..core.results import Bar, Result
+from ..core.results import Bar, TimedResult
 from ..core.units import interval_text, interval_us, microseconds, time_text
 from ..profiles.kernel_profile import Fidelity
 from ..time_model.combine import Terms
@@ -36,6 +36,18 @@ class ResidentBlocks:
     waves_per_sm: float
     achieved_warps_per_sm: float
     achieved_fraction: float
+
+    def to_row(self) -> dict[str, Any]:
+        """Columns of a row that holds more than occupancy."""
+        return {
+            "blocks_per_sm": self.blocks_per_sm,
+            "warps_per_sm": self.warps_per_sm,
+            "occupancy": self.fraction,
+            "occupancy_limiter": self.limiter,
+            "waves_per_sm": self.waves_per_sm,
+            "achieved_warps_per_sm": self.achieved_warps_per_sm,
+            "achieved_occupancy": self.achieved_fraction,
+        }
 
     @property
     def limited_by_grid(self) -> bool:
@@ -65,7 +77,7 @@ class TimePrediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Prediction(Result):
+class Prediction(TimedResult):
     """One configuration on one GPU: resources, occupancy, counts and time.
 
     ``exact`` says that the counts are what the hardware would count, and not estimates; ``notes`` say what a reader
@@ -124,7 +136,7 @@ class Prediction(Result):
         row |= {"predicted_s": time.predicted_s, "interval_low_s": low, "interval_high_s": high}
         row |= {"time_limiter": time.limiter, "calibration_status": time.calibration_status, "exact": self.exact}
         row |= {f"{name}_s": float(value) for name, value in time.terms.items()}
-        row |= asdict(self.resources) | asdict(self.occupancy)
+        row |= asdict(self.resources) | self.occupancy.to_row()
         return row | {name: number(value) for name, value in self.counts.items()}
 
     def to_rows(self) -> list[dict[str, Any]]:

@@ -50,8 +50,8 @@ TRAILING = {
     **dict.fromkeys(_RESOURCES, pa.int64()),
     "blocks_per_sm": pa.int64(),
     "warps_per_sm": pa.int64(),
-    "fraction": pa.float64(),
-    "limiter": pa.string(),
+    "occupancy": pa.float64(),
+    "occupancy_limiter": pa.string(),
     "waves_per_sm": pa.float64(),
     **dict.fromkeys((f"{name}_s" for name in TERM_NAMES), pa.float64()),
     **dict.fromkeys(COUNT_NAMES, pa.float64()),
@@ -197,8 +197,8 @@ def _result_columns(found: Evaluation, task: SweepTask) -> dict[str, Any]:
     columns |= {
         "blocks_per_sm": every(occupancy.blocks_per_sm),
         "warps_per_sm": every(occupancy.warps_per_sm),
-        "fraction": every(occupancy.fraction),
-        "limiter": every(texts[same]),
+        "occupancy": every(occupancy.fraction),
+        "occupancy_limiter": every(texts[same]),
         "waves_per_sm": every(waves_per_sm(found.profile.launch.blocks, occupancy.blocks_per_sm, gpu)),
     }
     columns |= {f"{name}_s": every(values) for name, values in found.terms.items()}

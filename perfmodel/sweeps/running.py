@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..compiler.disk_cache import report_trouble
 from ..compiler.workers import apart_from_caller, main_module_hidden
 from ..core.json_values import fields_text
-from ..core.results import Bar, Result
+from ..core.results import Bar, TimedResult
 from ..core.units import microseconds, time_text
 from ..core.value_types import require_type
 from ..errors import InputError, PerfmodelError
@@ -78,7 +78,7 @@ class Fastest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SweepReport(Result):
+class SweepReport(TimedResult):
     """A sweep that ended: its file, and what this run did.
 
     Attributes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 import perfmodel as pm
@@ -49,6 +52,7 @@ def test_a_frame_has_times_intervals_and_terms(ranking: pm.Ranking) -> None:
     first, row = ranking[0], table.iloc[0]
     assert row["predicted_s"] == first.time.predicted_s
     assert (row["interval_low_s"], row["interval_high_s"]) == first.time.interval_s
+    assert row["occupancy"] == first.occupancy.fraction
     assert row["dram_s"] == float(first.time.terms.dram)
     assert row["block_size_x"] == first.configuration.block_size_x
 
@@ -85,6 +89,40 @@ def test_a_network_is_a_list_of_layers() -> None:
         pm.network("mobilenet_v1", gpu="h200", input_shape=[1, 3, 8, 8])
 
 
+MEASUREMENTS = Path(__file__).parents[3] / "examples" / "h200.jsonl.gz"
+
+
+def test_a_validation_shows_predicted_against_measured_times() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    found = pm.validate("direct_conv2d", gpu="h200", measurements=MEASUREMENTS, fidelity="analytic")
+    runs, agreement = found.plot().get_lines()
+    assert len(runs.get_xdata()) == found.accuracy.n == 72
+    assert runs.get_xdata() == pytest.approx(1e6 * found.measured_s)
+    assert list(agreement.get_xdata()) == list(agreement.get_ydata())
+    errors = abs(found.predicted_s / found.measured_s - 1.0)
+    (row,) = pm.frame(found).to_dict("records")
+    assert row["mape"] == pytest.approx(errors.mean())
+    assert row["within_problems_problems"] == 1
+    assert not any(isinstance(value, dict) for value in row.values())
+    pyplot.close("all")
+
+
+def test_a_fit_shows_the_errors_of_runs_held_out() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    found = pm.fit("direct_conv2d", gpu="h200", measurements=MEASUREMENTS, fidelity="analytic")
+    axes = found.plot()
+    line = axes.get_lines()[0]
+    assert len(line.get_xdata()) == 72
+    assert line.get_ydata()[-1] == pytest.approx(100.0)
+    assert (line.get_xdata() >= 1.0).all()
+    content = json.loads(json.dumps(found.to_json()))
+    assert content["held_out_log_error_90"] == found.log_error_90
+    assert set(pm.frame(found)["coefficient"]) >= set(content["coefficients"])
+    pyplot.close("all")
+
+
 def test_advice_is_a_list_of_changes() -> None:
     from perfmodel.advice.advise import Advice, Advised
     from perfmodel.advice.subject import AdviceKind
@@ -95,4 +133,5 @@ def test_advice_is_a_list_of_changes() -> None:
     found = Advised(least_gain=0.05, changes=(change,), excess=())
     assert list(found) == [change]
     assert pm.frame(found)["gain"].tolist() == [0.5]
+    assert repr(change) == "<Advice k.cu:11: 32-way; padding: 80 µs → 40 µs (-50%)>"
     assert repr(found) == "<Advised change 1: k.cu:11: 32-way; padding: 80 µs → 40 µs (-50%)>"
