@@ -73,7 +73,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def leave(status: int) -> NoReturn:
     """End the process; Python does not look through all that there is once more, which takes a fifth of an analysis's time."""
-    gc.freeze()
+    if "triton" not in sys.modules:  # whose bindings list all that Python has not cleared as leaks
+        gc.freeze()
     sys.exit(status)
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from ..errors import InputError
+from ..sources.ptx_text import without_comments
 
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -27,7 +28,7 @@ def kernels_of(ptx: str) -> tuple[str, ...]:
     >>> kernels_of(".visible .entry _Z1kPf(.param .u64 p) { ret; }")
     ('_Z1kPf',)
     """
-    return tuple(dict.fromkeys(_ENTRY.findall(ptx)))
+    return tuple(dict.fromkeys(_ENTRY.findall(without_comments(ptx) if "/*" in ptx else ptx)))
 
 
 _OF_FILE = re.compile(r"^__nv_static_\d+__\w*?_(?=_Z)")
@@ -253,7 +254,7 @@ def find_kernel(names: tuple[str, ...], wanted: str, origin: str) -> str | None:
                 fitting[2 * rank + 1].append(name)
     best = next((found for found in fitting if found), [])
     if len(best) > 1:
-        raise InputError(f"{origin} has several kernels {wanted!r}: {listed(best)}")
+        raise InputError(f"{origin} has several kernels {wanted!r}; name one with its arguments: {listed(best)}")
     return best[0] if best else None
 
 

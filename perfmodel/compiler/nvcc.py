@@ -68,6 +68,8 @@ def _first_success(
                 if isinstance(error, InputError) and not (isinstance(error, NoKernelError) and not error.complete):
                     raise  # the file compiles, and the kernel's name or an option is wrong
                 ways = _other_ways(request, error) if failed is None else ways
+                if whole is not request and _lacks_header(error):  # so do the other files that include this one
+                    ways = [way for way in ways if way[1] != shortened]
                 own = error if whole is request and _is_of_device_code(error, failed) else None
                 absent = _unused_template(request, failed) if isinstance(error, NoKernelError) else None
                 failed = absent or own or failed or error
@@ -88,8 +90,12 @@ def _other_ways(request: CompileRequest, error: PerfmodelError) -> list[tuple[Co
     """What else to compile, and whether without host code; a missing header is missing in the files around, too."""
     outer = including_requests(request)
     whole, shortened = [(one, False) for one in outer], [(one, True) for one in (request, *outer)]
-    lacks_header = isinstance(error, RefusedError) and missing_header(error.output) is not None
-    return [*shortened[:1], *whole, *shortened[1:]] if lacks_header else [*whole, *shortened]
+    return [*shortened[:1], *whole, *shortened[1:]] if _lacks_header(error) else [*whole, *shortened]
+
+
+def _lacks_header(error: PerfmodelError) -> bool:
+    lacks = isinstance(error, RefusedError) and missing_header(error.output) is not None
+    return lacks or isinstance(error, LacksHeaderError)
 
 
 def _unused_template(request: CompileRequest, failed: CompileError | InputError | None) -> InputError | None:

@@ -21,7 +21,7 @@ from ..core.files import read_text
 from ..core.json_values import number
 from ..core.results import Bar, TimedResult
 from ..core.value_types import require_type
-from ..errors import InputError, SimulationError
+from ..errors import InputError
 from ..gpus.gpu import Gpu
 from ..launch.arguments import Argument, Signature, drawn_types, host_argument, kernel_call
 from ..launch.launch import KernelCall, L2State, Launch
@@ -32,7 +32,7 @@ from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, sta
 from ..profiles.profile_cache import content_digest
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
 from ..simulator.execution import Code, execute_code
-from ..simulator.faults import Fault, FaultError, fault_texts
+from ..simulator.faults import Fault, FaultError, FaultKind, fault_texts
 from ..sources.compile_commands import read_compile_flags
 from ..sources.includes import CUDA_SUFFIXES
 from ..sources.kernel_source import is_source_text, read_kernel_source
@@ -311,9 +311,7 @@ def analyze(
     try:
         found = execute(compiled, launch, call, scenario.gpu, effort, check=True, remember=True)
     except FaultError as error:
-        if brought.shared_bytes is not None or not error.fault.is_beyond_shared:
-            raise
-        raise SimulationError(f"{error}; --shared (shared_bytes in Python) gives dynamic shared memory") from None
+        raise FaultError(replace(error.fault, text=f"{error}{_remedy_of(error.fault)}")) from None
     drawn = _drawn(signature, brought.arguments)
     prediction = prediction_of_launch(name, configuration, found.profile, scenario)
     return Analysis(
@@ -404,6 +402,15 @@ def _require_no_dynamic_shared(name: str, compiled: CompiledKernel, code: Code) 
 
 def _accesses_shared(code: Code) -> bool:
     return isinstance(code, MachineCode) and any(i.class_name in _SHARED_CLASSES for i in code.instructions)
+
+
+def _remedy_of(fault: Fault) -> str:
+    """What to look at after a fault; empty where only the kernel is wrong."""
+    if fault.kind is not FaultKind.OUT_OF_BOUNDS:
+        return ""
+    if fault.is_beyond_shared:
+        return "; --shared (shared_bytes in Python) gives dynamic shared memory"
+    return "; give larger buffers, or what makes the index: sizes, strides, contents of buffers, grid"
 
 
 def _drawn(signature: Signature, arguments: Sequence[Argument]) -> Mapping[str, tuple[int, str]]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from ..errors import SimulationError
 from ..ir.instruction import Parameter, Variable
 from ..ir.kernel import Kernel
+from ..sources.ptx_text import without_comments
 from .body import parse_body
 from .expand import expand
 from .function import Function, parse_parameter, parse_variable
-from .text import MAX_PTX_CHARACTERS, LineTable, split_operands, without_comments
+from .text import MAX_PTX_CHARACTERS, LineTable, split_operands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

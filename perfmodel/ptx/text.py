@@ -33,27 +33,12 @@ class Statement:
     line: int
 
 
-_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _NEXT = re.compile(
     r"\s*(?:(?P<directive>\.(?:loc|file|version|target|address_size)\b[^\n]*)"
     r"|(?P<label>[\w$]+)\s*:(?!:)"
     r"|(?P<open>\{)|(?P<close>\})"
     r"|(?P<statement>[^;]+);)"
 )
-
-
-def without_comments(text: str) -> str:
-    r"""The text with every comment blanked; line numbers stay.
-
-    >>> without_comments("add; // sum\n/* two\n lines */ ret;")
-    'add; \n\n ret;'
-    """
-
-    def blank(match: re.Match[str]) -> str:
-        part = match[0]
-        return part if part.startswith('"') else "\n" * part.count("\n")
-
-    return _COMMENT.sub(blank, text)
 
 
 class LineTable:

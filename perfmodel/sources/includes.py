@@ -11,7 +11,10 @@ from ..core.files import require_regular
 from ..errors import InputError
 
 _OF_A_TOOLKIT = re.compile(
-    r"[^.]*$|cu\w*\.h|(?:cub|thrust|cuda|nv|cooperative_groups|sys|crt|cute|cutlass)/|mma\.h|vector_\w+\.h"
+    r"[^.]*$|(?:cub|thrust|cuda|nv|cooperative_groups|sys|crt|cute|cutlass)/|mma\.h|vector_\w+\.h"
+    r"|cu(?:blas|dnn|dss|fft|file|pti|rand|solver|sparse|tensor|Complex)\w*\.h"
+    r"|cuda(?:(?:GL|EGL|VDPAU|Profiler|Typedefs|_(?:bf16|fp\d|runtime|pipeline|d3d|egl|gl|vdpau|device_runtime))\w*"
+    r"|_occupancy|_profiler_api|_stdint|_\w+_types)?\.h"
 )
 CUDA_SUFFIXES = (".cu", ".cuh")
 """How names of CUDA C++ files end."""

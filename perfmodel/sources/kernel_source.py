@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +15,7 @@ from .project_headers import headers_note, project_folders
 
 _BINARIES = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n")
 """How ELF files, fat binaries and static libraries begin."""
+_PTX = re.compile(r"(?>\s+|//[^\n]*+|/\*.*?\*/)*+\.version\b", re.DOTALL)
 _TEXT_NAMES = {False: "source.cu", True: "source.ptx"}
 
 
@@ -109,7 +111,4 @@ def is_source_text(source: str) -> bool:
 
 def _kind(text: str) -> SourceKind:
     """PTX begins with its version, after comments at most."""
-    for line in text.splitlines():
-        if line.strip() and not line.lstrip().startswith("//"):
-            return SourceKind.PTX if line.lstrip().startswith(".version") else SourceKind.CUDA_FILE
-    return SourceKind.CUDA_FILE
+    return SourceKind.PTX if _PTX.match(text) else SourceKind.CUDA_FILE

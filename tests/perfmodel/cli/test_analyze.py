@@ -125,7 +125,7 @@ def test_a_fault_is_reported_with_status_1(source: Path, capsys: pytest.CaptureF
         ("gather<2>", "gather<x>", '(identifier "x" is undefined'),
         ("f32=0.5", "i32=5", "argument 3 (float by) takes a floating-point number"),
         ("f32=0.5", "f33=5", "'f33=5'"),
-        ("f32[1024]=0", "f32[1000]=0", "past the end of 'out'"),
+        ("f32[1024]=0", "f32[1000]=0", "past the end of 'out'; give larger buffers"),
         ("16", "16,x", "--grid '16,x'"),
         ("64,1", "64,17", "1088 threads"),
         ("64,1", "0", "block 0,1,1"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfmodel.compiler import compiled as compiling
-from perfmodel.compiler import nvcc_run
+from perfmodel.compiler import device_part, nvcc, nvcc_run
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.toolchain import run_compiler
 from perfmodel.compiler.user_kernel import (
@@ -535,3 +535,26 @@ def test_macros_may_hold_commas() -> None:
     steps = {"PLAN": "STEP(1,7) STEP(2,3)"}
     found = analyze(source, grid=1, block=32, args=["i32[4]"], gpu="h200", defines=steps)
     assert found.prediction.counts.global_store_requests == 2
+
+
+def test_a_header_that_is_absent_is_sought_in_one_including_file_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them includes it, too; a library of templates has dozens."""
+    (tmp_path / "k.cuh").write_text("#include <absent.h>\n__global__ void k(absent::Type *x) { *x = 1; }\n")
+    for name in "abc":
+        (tmp_path / f"{name}.cu").write_text('#include "k.cuh"\n')
+    tried = set[str]()
+
+    class Recorded(nvcc_run.NvccRun):
+        def ptx(self, expression: str, *more: str) -> str:
+            tried.add(self.request.file_name)
+            return super().ptx(expression, *more)
+
+    monkeypatch.setattr(nvcc, "NvccRun", Recorded)
+    monkeypatch.setattr(device_part, "NvccRun", Recorded)
+    with pytest.raises(
+        CompileError, match=r"k\.cuh:1: not installed: absent\.h; .* without it device code does not compile"
+    ):
+        compiled(tmp_path / "k.cuh", "k")
+    assert tried == {"k.cuh", "a.cu"}

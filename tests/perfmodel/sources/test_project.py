@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from perfmodel.compiler.kernel_names import kernels_of
 from perfmodel.errors import InputError
 from perfmodel.sources.compile_commands import read_compile_flags
-from perfmodel.sources.kernel_source import read_kernel_source
+from perfmodel.sources.kernel_source import SourceKind, read_kernel_source
 
 
 def commands(folder: Path, **entry: object) -> Path:
@@ -53,7 +54,9 @@ def test_headers_of_the_project_are_found_where_they_lie_once(project: Path) -> 
     source.write_text('#include "common/a.h"\n#include <vector>\n#include <cuda_fp16.h>\n#include <absent.h>\n')
     (project / "include" / "common").mkdir()
     (project / "include" / "common" / "a.h").write_text("#include <b.h>\n")
-    (project / "third" / "b.h").write_text("")
+    (project / "third" / "b.h").write_text("#include <curves.h>\n#include <cuda_common.h>\n#include <cufft.h>\n")
+    for name in ("curves.h", "cuda_common.h"):  # the project's, though CUDA's begin alike
+        (project / "third" / name).write_text("")
     found = read_kernel_source(source)
     assert found.include == (project / "include", project / "third")
     assert found.note == "headers of the project are taken from ../include, ../third"
@@ -86,3 +89,13 @@ def test_a_folder_that_hides_headers_of_cuda_is_not_taken(project: Path) -> None
     (project / "include" / "cuda.h").write_text("#include <cuda.h>\n")
     assert [folder.name for folder in read_compile_flags(path, project / "src" / "k.cu").include] == ["third"]
     assert read_kernel_source(project / "src" / "k.cu").include == ()
+
+
+def test_ptx_may_begin_with_comments_of_both_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text("// first\n/**\n * a .entry none()\n */\n.version 8.0 // PTX\n.target sm_90\n")
+    assert read_kernel_source(path).kind is SourceKind.PTX
+    assert kernels_of(path.read_text()) == ()
+    path.write_text("// .version 8.0\nvoid f();\n")
+    with pytest.raises(InputError, match=r"k\.ptx is no PTX: it does not begin with \.version"):
+        read_kernel_source(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -127,6 +128,13 @@ def test_a_kernel_that_inductor_wrote_is_read_without_torch(capsys: pytest.Captu
     assert run(words) == 0
     assert "grid 196x1x1, block 128x1x1" in capsys.readouterr().out
     assert "torch" not in sys.modules
+
+
+def test_the_bindings_of_triton_print_nothing_as_the_program_ends() -> None:
+    words = ["perfmodel", "analyze", str(INDUCTOR), "--gpu", "h200"]
+    ended = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1, ended.stderr
 
 
 def test_a_reduction_that_inductor_wrote_computes_a_softmax() -> None:
