@@ -254,7 +254,7 @@ def find_kernel(names: tuple[str, ...], wanted: str, origin: str) -> str | None:
                 fitting[2 * rank + 1].append(name)
     best = next((found for found in fitting if found), [])
     if len(best) > 1:
-        raise InputError(f"{origin} has several kernels {wanted!r}; name one with its arguments: {listed(best)}")
+        raise InputError(f"{origin} has several kernels {wanted!r}; name one in full: {listed(best)}")
     return best[0] if best else None
 
 

@@ -18,6 +18,10 @@ from ..errors import InputError, SimulationError
 from ..ir.instruction import SourceLine
 
 _FRAME_SIZE, _STACK_SIZE = 0x11, 0x12
+_UNDETERMINED = 0xFFFFFFFF
+"""The size of a stack that the assembler cannot know, because functions call themselves or pointers."""
+DEFAULT_STACK_BYTES = 1024
+"""The stack of a thread unless the host sets ``cudaLimitStackSize`` (CUDA runtime, cudaDeviceSetLimit)."""
 _FUNCTION_ADDRESSES = 16
 """Addresses that stand for functions outside of the cubin begin here, one for each symbol."""
 
@@ -82,13 +86,14 @@ def _info(elf: Any, section: str) -> list[tuple[int, bytes]]:
 
 
 def _stack(elf: Any, kernel: str) -> int:
+    """Bytes of local memory of a thread; those that a thread has by default where functions call themselves."""
     symbols = elf.get_section_by_name(".symtab")
     sizes = [0]
     for identifier, payload in _info(elf, ".nv.info"):
         if identifier in (_FRAME_SIZE, _STACK_SIZE) and len(payload) == 8:
             symbol, value = struct.unpack("<II", payload)
-            if symbols.get_symbol(symbol).name == kernel and value < 2**24:
-                sizes.append(value)
+            if symbols.get_symbol(symbol).name == kernel:
+                sizes.append(DEFAULT_STACK_BYTES if value == _UNDETERMINED else value)
     return max(sizes)
 
 

@@ -23,6 +23,7 @@ from ..core.results import Bar, TimedResult
 from ..core.value_types import require_type
 from ..errors import InputError
 from ..gpus.gpu import Gpu
+from ..ir.instruction import Space
 from ..launch.arguments import Argument, Signature, drawn_types, host_argument, kernel_call
 from ..launch.launch import KernelCall, L2State, Launch
 from ..machine_code.instruction import MachineInstruction
@@ -408,8 +409,10 @@ def _remedy_of(fault: Fault) -> str:
     """What to look at after a fault; empty where only the kernel is wrong."""
     if fault.kind is not FaultKind.OUT_OF_BOUNDS:
         return ""
-    if fault.is_beyond_shared:
+    if fault.is_beyond(Space.SHARED):
         return "; --shared (shared_bytes in Python) gives dynamic shared memory"
+    if fault.is_beyond(Space.LOCAL):
+        return "; the index into an array of the thread, or the depth of a recursion is too large"
     return "; give larger buffers, or what makes the index: sizes, strides, contents of buffers, grid"
 
 

@@ -42,10 +42,9 @@ class Fault:
     source_line: int | None
     text: str
 
-    @property
-    def is_beyond_shared(self) -> bool:
-        """Whether it is an access beyond the block's shared memory."""
-        return self.kind is FaultKind.OUT_OF_BOUNDS and f"at {Space.SHARED.value} address" in self.text
+    def is_beyond(self, space: Space) -> bool:
+        """Whether it is an access beyond what there is of a space."""
+        return self.kind is FaultKind.OUT_OF_BOUNDS and f"at {space.value} address" in self.text
 
 
 def fault_texts(faults: Iterable[Fault]) -> tuple[str, ...]:

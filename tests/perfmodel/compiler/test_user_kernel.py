@@ -123,7 +123,7 @@ def test_an_unknown_kernel_lists_those_that_there_are(file: Path) -> None:
     with pytest.raises(InputError, match=r'no kernel .filters::blur<x>.; its kernels: .*\(identifier "x" is undefined'):
         compiled(file, "filters::blur<x>")
     ambiguous = "namespace a { __global__ void k() { } }\nnamespace b { __global__ void k() { } }\n"
-    with pytest.raises(InputError, match=r"several kernels 'k': a::k\(\); b::k\(\)"):
+    with pytest.raises(InputError, match=r"several kernels 'k'; name one in full: a::k\(\); b::k\(\)"):
         compiled(ambiguous, "k")
     assert compiled(ambiguous, "a::k").kernel_name == "_ZN1a1kEv"
 

@@ -525,3 +525,29 @@ def test_variables_that_hold_pointers(architecture: str) -> None:
     tables, words = ([0, 1, 4, 9], [0, 1, 8, 27], [8, 27]), (b"wave", b"tail")
     expected = [tables[t % 3][t // 3 % 2] + b"perf"[t % 4] + 1000 * words[t & 1][t % 4] for t in range(32)]
     np.testing.assert_array_equal(found, expected)
+
+
+RECURSION = """
+__device__ __noinline__ int depth(const int *child, int node)
+{
+    if (node < 0)
+        return 0;
+    const int left = depth(child, child[2 * node]), right = depth(child, child[2 * node + 1]);
+    return 1 + max(left, right);
+}
+__global__ void k(int *out, const int *child) { out[threadIdx.x] = depth(child, threadIdx.x); }
+"""
+
+
+def test_functions_that_call_themselves_have_the_stack_that_cuda_gives_by_default() -> None:
+    """Of a complete tree of 31 nodes, node n has children 2 n + 1 and 2 n + 2; a chain of 1,000 goes too deep."""
+    node = np.arange(31, dtype=np.int32)[:, None]
+    tree = np.where(node < 15, 2 * node + np.array([1, 2], np.int32), -1).astype(np.int32)
+    found = analyze(RECURSION, grid=1, block=31, args=[np.zeros(31, np.int32), tree.ravel()], gpu="h200")
+    assert found.outputs["out"].tolist() == [5] + [4] * 2 + [3] * 4 + [2] * 8 + [1] * 16
+    chain = np.full((1000, 2), -1, np.int32)
+    chain[:-1, 0] = np.arange(1, 1000)
+    with pytest.raises(
+        FaultError, match=r"of 1024 bytes; the index into an array of the thread, or the depth of a recursion"
+    ):
+        analyze(RECURSION, grid=1, block=1, args=[np.zeros(1, np.int32), chain.ravel()], gpu="h200")
