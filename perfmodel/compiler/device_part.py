@@ -11,7 +11,7 @@ from threading import Lock
 
 from ..errors import CompileError
 from .host_code import Extent, device_macros
-from .messages import errors_of, missing_header
+from .messages import errors_of, is_of_older_cuda, missing_header
 from .nvcc_run import MOST_ROUNDS, UNROLL_MACRO, DevicePart, NvccRun, RefusedError, instantiation_of, is_of_wrapper
 from .request import CompileRequest
 
@@ -57,6 +57,7 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
         run.use(part)
         part = replace(part, missing=run.absent_headers())
         rounds, ptx, before = _Rounds(), "", list[tuple[str, int, str]]()
+        outdated: RefusedError | None = None
         for _ in range(MOST_ROUNDS):
             run.use(part)
             try:
@@ -71,6 +72,7 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
                     part = replace(part, missing=(*part.missing, header))
                     continue
                 extent, errors = rounds.next(error), errors_of(error.output)
+                outdated = outdated or (error if is_of_older_cuda(error.output) else None)
                 shorter = run.without_refused_host_code(errors, part.texts, extent)
                 if shorter == part.texts and extent is Extent.STATEMENTS:
                     shorter = run.without_refused_host_code(errors, part.texts, Extent.DECLARATIONS)
@@ -84,7 +86,7 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
                 before = errors
                 part = replace(part, texts=shorter, shortened=True)
         if not ptx:
-            raise run.unsolved(part.missing, rounds.fewest)
+            raise outdated or run.unsolved(part.missing, rounds.fewest)
         named = {Path(request.file_name) if path == run.source else path: text for path, text in part.texts.items()}
         return replace(part, texts=part.texts if request.path else named, ptx=ptx, expression=expression)
 

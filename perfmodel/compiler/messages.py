@@ -121,6 +121,11 @@ def has_advice(output: str) -> bool:
     return any(_advice(text) for _, _, text in errors_of(output))
 
 
+def is_of_older_cuda(output: str) -> bool:
+    """Whether one of the errors is of what newer CUDA has removed, so that no header helps."""
+    return any(_advice(text).startswith("CUDA ") for _, _, text in errors_of(output))
+
+
 def _advice(text: str) -> str:
     """What to do about an error; empty where its text says it."""
     return next((advice for pattern, advice in _ADVICE if pattern.search(text)), "")

@@ -16,6 +16,7 @@ from .kernel_names import (
 )
 from .messages import (
     errors_of,
+    is_of_older_cuda,
     missing_header,
 )
 from .nvcc_run import LacksHeaderError, NoKernelError, NvccRun, RefusedError, instantiation_of, text_of_templates
@@ -54,6 +55,10 @@ def _first_success(
     error is that of the first way, or that of the file's device code.
     """
     failed: CompileError | InputError | None = None
+    told: InputError | None = None
+    """What to do about a template that only host code with errors uses."""
+    outer: CompileError | None = None
+    """The error of a file that includes this one."""
     ways = [(request, False)]
     while ways:
         whole, shortened = ways.pop(0)
@@ -71,10 +76,12 @@ def _first_success(
                 if whole is not request and _lacks_header(error):  # so do the other files that include this one
                     ways = [way for way in ways if way[1] != shortened]
                 own = error if whole is request and _is_of_device_code(error, failed) else None
-                absent = _unused_template(request, failed) if isinstance(error, NoKernelError) else None
-                failed = absent or own or failed or error
+                outer = error if outer is None and whole is not request and isinstance(error, RefusedError) else outer
+                absent = _unused_template(request, outer or failed) if isinstance(error, NoKernelError) else None
+                told = absent or (None if own else told)
+                failed = (failed if absent else own) or failed or error
     assert failed is not None
-    raise failed from None
+    raise told or failed from None
 
 
 def _is_of_device_code(error: PerfmodelError, before: PerfmodelError | None) -> bool:
@@ -83,7 +90,7 @@ def _is_of_device_code(error: PerfmodelError, before: PerfmodelError | None) -> 
         return True
     if not isinstance(error, RefusedError) or not isinstance(before, RefusedError):
         return False
-    return len(errors_of(error.output)) < len(errors_of(before.output))
+    return is_of_older_cuda(error.output) or len(errors_of(error.output)) < len(errors_of(before.output))
 
 
 def _other_ways(request: CompileRequest, error: PerfmodelError) -> list[tuple[CompileRequest, bool]]:

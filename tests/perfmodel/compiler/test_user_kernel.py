@@ -191,6 +191,11 @@ def test_macros_and_headers_beside_the_file_are_used_and_part_of_the_key(tmp_pat
             '(source.cu:2: identifier "MINE" is undefined)',
         ),
         (
+            "#include <absent.h>\ntexture<float, 2> image;\n__global__ void k(float *x) { x[0] = tex2D(image, 0, 0); }\n",
+            "source.cu:2: texture is not a template: CUDA 12 removed texture references; hand a texture object "
+            "(cudaTextureObject_t) to the kernel instead (and 1 more error)",
+        ),
+        (
             "#ifdef WITH_STATE\nstruct State { int n; };\n#endif\n__global__ void k(State *x) { }\n",
             'source.cu:4: identifier "State" is undefined (and 3 more errors); macros that the source asks for and nothing sets: '
             "WITH_STATE (--define sets one)",
@@ -558,3 +563,15 @@ def test_a_header_that_is_absent_is_sought_in_one_including_file_only(
     ):
         compiled(tmp_path / "k.cuh", "k")
     assert tried == {"k.cuh", "a.cu"}
+
+
+def test_a_template_whose_users_do_not_compile_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "t.cuh").write_text("template <typename T> __global__ void k(T *x) { *x = 1; }\n")
+    for name in "ab":
+        (tmp_path / f"{name}.cu").write_text('#include "t.cuh"\nvoid f() { none(); k<float><<<1, 1>>>(nullptr); }\n')
+    with pytest.raises(InputError) as caught:
+        compiled(tmp_path / "t.cuh", "")
+    assert str(caught.value) == (
+        "t.cuh has no kernel but templates (k): name one with its arguments, as in 'k<float>'; the host code that uses it does "
+        'not compile (a.cu:2: identifier "none" is undefined)'
+    )
