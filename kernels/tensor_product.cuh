@@ -1,9 +1,8 @@
 // What a warp does that multiplies matrices on tensor cores: its factors, their parts, its sums.
 //
 // Warp:      WARP_FILTERS x WARP_POSITIONS outputs, in tiles of 16 x 8; each product adds PRODUCT_TERMS terms of each, 32 bytes.
-// Precision: TF32_PRODUCTS = 1: factors are rounded to TF32. TF32_PRODUCTS = 3: each factor is the sum of two TF32 numbers, and all
-//            products of them but that of both small ones are added. Tensor cores cut sums off instead of rounding them, so
-//            sums of a slab are added outside of them. The error is that of FP32 (Ootomo and Yokota, "Recovering single
+// Precision: each factor is the sum of two TF32 numbers, and all products of them but that of both small ones are added. Tensor cores
+//            cut sums off instead of rounding them, so sums of a slab are added outside of them. The error is that of FP32 (Ootomo and Yokota, "Recovering single
 //            precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance", 2022).
 // Stage:     begins with the filters, FILTER_PITCH elements apart, which are read as matrices.
 // Constants: those of the kernel that includes this.
@@ -22,19 +21,13 @@
 // A factor of a product: its leading part, which is a TF32 number, and what that leaves of it.
 struct Parts {
     unsigned large;
-#if TF32_PRODUCTS > 1
     unsigned small;
-#endif
 };
 
 __device__ __forceinline__ Parts parts_of(const float value)
 {
-#if TF32_PRODUCTS > 1
     const unsigned large = __float_as_uint(value) & 0xffffe000;
     return {large, __float_as_uint(value - __uint_as_float(large))};
-#else
-    return {__float_as_uint(value) + 0x1000}; // tensor cores ignore the 13 bits behind
-#endif
 }
 
 __device__ __forceinline__ void add_product(float *sum, const unsigned *a, const unsigned *b)
@@ -64,9 +57,7 @@ struct WarpProduct {
     float sum[ROWS][COLUMNS][4] = {};
     unsigned a[2][ROWS][4];
     float b[2][COLUMNS][2];
-#if TF32_PRODUCTS > 1
     float part[ROWS][COLUMNS][4];
-#endif
 
     // Reads filters from the address of the first word of this lane's row.
     __device__ __forceinline__ void read_filters(const int buffer, const unsigned from)
@@ -88,20 +79,16 @@ struct WarpProduct {
 
     __device__ __forceinline__ void begin_slab()
     {
-#if TF32_PRODUCTS > 1
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS * 4; i++)
             part[i / 4 / COLUMNS][i / 4 % COLUMNS][i % 4] = 0.0f;
-#endif
     }
 
     __device__ __forceinline__ void end_slab()
     {
-#if TF32_PRODUCTS > 1
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS * 4; i++)
             sum[i / 4 / COLUMNS][i / 4 % COLUMNS][i % 4] += part[i / 4 / COLUMNS][i / 4 % COLUMNS][i % 4];
-#endif
     }
 
     // What has been read last, to where the next product looks for it.
@@ -118,40 +105,30 @@ struct WarpProduct {
     __device__ __forceinline__ void multiply(const int buffer)
     {
         unsigned rows_large[ROWS][4], columns_large[COLUMNS][2];
-#if TF32_PRODUCTS > 1
         unsigned rows_small[ROWS][4], columns_small[COLUMNS][2];
-#else
-        float(&part)[ROWS][COLUMNS][4] = sum;
-#endif
 #pragma unroll
         for (int i = 0; i < 4 * ROWS; i++) {
             const Parts of = parts_of(__uint_as_float(a[buffer][i / 4][i % 4]));
             rows_large[i / 4][i % 4] = of.large;
-#if TF32_PRODUCTS > 1
             rows_small[i / 4][i % 4] = of.small;
-#endif
         }
 #pragma unroll
         for (int i = 0; i < 2 * COLUMNS; i++) {
             const Parts of = parts_of(b[buffer][i / 2][i % 2]);
             columns_large[i / 2][i % 2] = of.large;
-#if TF32_PRODUCTS > 1
             columns_small[i / 2][i % 2] = of.small;
-#endif
         }
 #pragma unroll
-        for (int product = 0; product < TF32_PRODUCTS; product++)
+        for (int product = 0; product < 3; product++)
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
 #pragma unroll
                 for (int c = 0; c < COLUMNS; c++) {
-#if TF32_PRODUCTS > 1
                     if (product == 0)
                         add_product(part[r][c], rows_small[r], columns_large[c]);
                     else if (product == 1)
                         add_product(part[r][c], rows_large[r], columns_small[c]);
                     else
-#endif
                         add_product(part[r][c], rows_large[r], columns_large[c]);
                 }
     }

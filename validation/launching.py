@@ -32,7 +32,20 @@ class DeviceKernel:
 _DATA_TYPES = {
     name: number
     for number, names in enumerate(
-        (("u8", "i8"), ("u16", "i16"), ("u32",), ("i32",), ("u64",), ("i64",), ("f16",), ("f32",), ("f64",), ("bf16",))
+        (
+            ("u8", "i8"),
+            ("u16", "i16"),
+            ("u32",),
+            ("i32",),
+            ("u64",),
+            ("i64",),
+            ("f16",),
+            ("f32",),
+            ("f64",),
+            ("bf16",),
+            (),
+            ("tf32",),
+        )
     )
     for name in names
 }

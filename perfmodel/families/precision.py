@@ -13,12 +13,12 @@ from ..errors import InputError
 
 
 class Precision(Enum):
-    """The least precise products that a problem allows; kernels that are more exact serve it, too."""
+    """The least precise products that a problem allows."""
 
     FLOAT32 = "float32"
     """As exact as FP32."""
     TF32 = "tf32"
-    """Factors may be rounded to TF32, whose products tensor cores form; sums are FP32."""
+    """Factors may be rounded to TF32, whose products tensor cores form; sums are FP32. Channels lie closest in memory."""
     FLOAT16 = "float16"
     """Input, filters and output are in half precision, and their channels lie closest in memory; sums are FP32."""
 
@@ -35,7 +35,12 @@ class Precision(Enum):
     @property
     def channels_last(self) -> bool:
         """Whether channels lie closest in memory: images are N×H×W×C, filters K×H×W×C."""
-        return self is Precision.FLOAT16
+        return self is not Precision.FLOAT32
+
+    @property
+    def copied_element(self) -> str:
+        """Type of the elements of tensor maps (`TensorTiling`) by which bulk tensor copies see inputs and filters."""
+        return "f16" if self is Precision.FLOAT16 else "tf32"
 
     @property
     def rounding(self) -> float:

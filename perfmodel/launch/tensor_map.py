@@ -21,8 +21,8 @@ _MAX_ELEMENT_STRIDE = 8
 _ALIGNMENT_BYTES = 16
 _MAGIC = b"PMTM"
 _FORM = struct.Struct("<4sQBBB5I4Q5H5B")
-ELEMENTS = ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64")
-"""Types of elements, by the names of the command line."""
+ELEMENTS = ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64", "tf32")
+"""Types of elements, by the names of the command line; ``tf32``: FP32 numbers, which copies to shared memory round to TF32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,8 @@ class TensorTiling:
     @property
     def element_dtype(self) -> np.dtype[Any]:
         """NumPy's type of the elements; bfloat16 as its bits."""
+        if self.element == "tf32":
+            return np.dtype("f4")
         return np.dtype("u2") if self.element == "bf16" else np.dtype(f"{self.element[0]}{self.element_bytes}")
 
     @property

@@ -200,8 +200,8 @@ FAMILIES = RECORDS.with_name("h200-families.jsonl.gz")
 
 def test_the_page_of_all_families_says_what_its_records_say() -> None:
     page = (ROOT / "docs" / "notes" / "2026-11-families.md").read_text()
-    of_half = (RECORDS.with_name("h200-half.jsonl.gz"), 12, (L2State.COLD,))
-    for path, problems, states in ((FAMILIES, 97, tuple(L2State)), of_half):
+    of_precisions = [(RECORDS.with_name(f"h200-{name}.jsonl.gz"), 12, (L2State.COLD,)) for name in ("half", "tf32")]
+    for path, problems, states in ((FAMILIES, 97, tuple(L2State)), *of_precisions):
         found = comparisons(read_records(path))
         for l2 in states:
             of_state = [one for one in found if one.l2 is l2]

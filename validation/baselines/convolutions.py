@@ -12,7 +12,7 @@ from perfmodel.families.pointwise_conv2d.problem import PointwiseConv2d
 from perfmodel.families.tiled_conv2d import TiledConv2d
 
 from .cublaslt import fastest_matmul
-from .interface import Describe, Inputs, Operation, Precision, library
+from .interface import BaselineUnavailableError, Describe, Inputs, Operation, Precision, library
 
 
 def _tensor(torch: Any, array: Any, *, channels_last: bool = False) -> Any:
@@ -76,8 +76,14 @@ def tiled_by_cupy(torch: Any, problem: TiledConv2d, inputs: Inputs) -> Operation
 
     def correlate(image: Any, weights: Any) -> tuple[Any, ...]:
         result = torch.empty_like(image)
+        arrays = [cupy.asarray(one) for one in (image, weights, result)]
         with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
-            ndimage.correlate(cupy.asarray(image), cupy.asarray(weights), output=cupy.asarray(result), mode="constant")
+            try:
+                ndimage.correlate(*arrays[:2], output=arrays[2], mode="constant")
+            except cupy.cuda.compiler.CompileException as error:
+                raise BaselineUnavailableError(
+                    "CuPy cannot compile it: the first CUDA headers that it finds are not those of its NVRTC"
+                ) from error
         return (result[top : top + problem.height, left : left + problem.width],)
 
     tensors = tuple(_tensor(torch, inputs[name]) for name in ("input", "filter"))

@@ -108,9 +108,8 @@ def _measured(job: BaselineJob) -> Record:
     baseline = find_baseline(job.family, job.baseline)
     inputs = problem_inputs(job.family, problem, job.seed)
     reference = problem_reference(job.family, problem, job.seed)
-    if (
-        Precision.of_problem(job.problem) is Precision.FP16
-    ):  # libraries are described for images whose channels come first
+    if Precision.of_problem(job.problem) is not Precision.FP32:
+        # libraries are described for images whose channels come first
         inputs = {name: channels_first(one) for name, one in inputs.items()}
         reference = {name: channels_first(one) for name, one in reference.items()}
     work = LibraryWork.start(baseline, problem, inputs)

@@ -10,7 +10,6 @@ from ...errors import InputError
 from ..base import Product, Space
 from ..blocked import choices
 from ..matrix.choices import OF_TENSORS, TENSOR_FILTERS, tensor_choices
-from ..precision import Precision
 from ..sizes import require_integers
 from .problem import Conv2d
 
@@ -174,23 +173,23 @@ def _planes(problem: Conv2d) -> Product[DirectConv2dConfiguration]:
 def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]]:
     """Matrix products on tensor cores, one product of fields for each warp tile; none of layers that leave most of one idle.
 
-    In half precision, where there is no other design, of such layers, too.
+    Where channels lie closest and there is no other design, of such layers, too.
     """
-    idle = 2 * problem.out_channels < TENSOR_FILTERS and problem.precision is not Precision.FLOAT16
+    idle = 2 * problem.out_channels < TENSOR_FILTERS and not problem.precision.channels_last
     if problem.depthwise or idle:
         return []
     none = dict.fromkeys(("exchange", "accumulators", *OF_THREADS, *OF_TILES), (None,))
-    half = problem.precision is Precision.FLOAT16
-    choices = tensor_choices(problem.out_channels, problem.positions, half=half)
+    last = problem.precision.channels_last
+    choices = tensor_choices(problem.out_channels, problem.positions, channels_last=last)
     return [Product(DirectConv2dConfiguration, {"reuse": (Reuse.TENSOR,)} | none | fields) for fields in choices]
 
 
 def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfiguration]:
     """What is worth looking at: where the blocked design always wins (`always_blocked`), none of the designs `STRAIGHT`.
 
-    In half precision only tensor cores compute, of which a check tells other GPUs.
+    In half precision and TF32 only tensor cores compute, of which a check tells other GPUs.
     """
-    if problem.precision is Precision.FLOAT16:
+    if problem.precision.channels_last:
         return Space(tuple(_tensor_products(problem)))
     blocks, on_tensor_cores = _blocks(problem), _tensor_products(problem) if tensor_cores else []
     straight = [] if blocks and always_blocked(problem) else _straight(problem)

@@ -22,7 +22,7 @@ _POSITIVE = ("batch", "in_channels", "out_channels", "height", "width", "filter_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv2d(MatrixLayer):
-    """A convolution (cross-correlation) of ``batch`` images of ``in_channels`` × ``height`` × ``width``, in fp32 or fp16.
+    """A convolution (cross-correlation) of ``batch`` images of ``in_channels`` × ``height`` × ``width``, in fp32, tf32 or fp16.
 
     ``padding`` zeros stand on every side. A ``depthwise`` convolution has one filter for each channel (channel multiplier 1:
     ``out_channels`` equals ``in_channels``).
@@ -49,8 +49,8 @@ class Conv2d(MatrixLayer):
         require_precision(self.precision)
         if not isinstance(self.depthwise, bool):
             raise InputError(f"depthwise={self.depthwise!r} must be true or false")
-        if self.depthwise and self.precision is Precision.FLOAT16:
-            raise InputError("precision=float16 needs a dense convolution, which tensor cores multiply")
+        if self.depthwise and self.precision.channels_last:
+            raise InputError(f"precision={self.precision.value} needs a dense convolution, which tensor cores multiply")
         if self.stride > 2:
             raise InputError(f"stride={self.stride} must be 1 or 2")
         for side in ("height", "width"):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...core.constants import ceil_div
 from ...launch.launch import Buffer, KernelCall, poisoned
 from ..blocked import sizes_of
-from ..precision import Precision, channels_first, channels_last, image_shape
+from ..precision import channels_first, channels_last, image_shape
 from . import plane
 from .configuration import DirectConv2dConfiguration, Reuse
 from .launch import filter_in_constant, reciprocal
@@ -35,7 +35,7 @@ def call(problem: Conv2d, configuration: DirectConv2dConfiguration, given: Mappi
     """Parameters ``(output, input, [filter,] height, width, tiles of a row, its reciprocal and shift)``.
 
     Behind output, input and filter, those of whole planes have `plane.parameters`, blocked ones `blocked.sizes_of`, those on
-    tensor cores the numbers of images and channels, in half precision also that of positions.
+    tensor cores the numbers of images and channels, where channels lie closest also that of positions.
     """
     size = (problem.out_channels, problem.output_height, problem.output_width)
     shape = image_shape(problem.precision, problem.batch, *size)
@@ -45,7 +45,7 @@ def call(problem: Conv2d, configuration: DirectConv2dConfiguration, given: Mappi
         return KernelCall(parameters=(output, image, weights, *plane.parameters(problem)))
     if configuration.reuse is Reuse.TENSOR:
         sizes_of_kernel: tuple[int, ...] = (problem.batch, problem.in_channels, problem.out_channels)
-        if problem.precision is Precision.FLOAT16:
+        if problem.precision.channels_last:
             sizes_of_kernel += (problem.image_positions,)
         return KernelCall(parameters=(output, image, weights, *map(np.uint32, sizes_of_kernel)))
     tile_columns = (configuration.block_x or 1) * (configuration.columns_per_thread or 1)
@@ -61,7 +61,7 @@ def call(problem: Conv2d, configuration: DirectConv2dConfiguration, given: Mappi
 
 
 def convolve(problem: Conv2d, image: Elements, weights: Elements) -> NDArray[np.float64]:
-    """Output planes of shape ``(batch, out_channels, output_height, output_width)``, in half precision with the channels last.
+    """Output planes of shape ``(batch, out_channels, output_height, output_width)``, or with the channels last.
 
     One tap of the filter after the other, each on the window of the padded image that it slides over.
 

@@ -27,10 +27,10 @@ TENSOR_TERM_BYTES = 32
 """What the terms of one filter or position take in one product."""
 MOST_WARP_TILES = 16
 """Tiles of 16 filters and 8 positions of a warp, whose sums stay in registers."""
-HALF_WARP_FILTERS = (16, 32, 64, 96, 128)
-HALF_WARP_POSITIONS = (16, 32, 48, 64)
-"""In half precision, where a product has 16 positions and 8 filters."""
-MOST_HALF_WARP_TILES = 32
+WARP_FILTERS_CHANNELS_LAST = (16, 32, 64, 96, 128)
+WARP_POSITIONS_CHANNELS_LAST = (16, 32, 48, 64)
+"""Where channels lie closest and a product has 16 positions and 8 filters."""
+MOST_WARP_TILES_CHANNELS_LAST = 32
 """Such tiles of a warp, which has no sums of a slab beside those of all slabs."""
 
 
@@ -53,13 +53,13 @@ def _warps_along(extent: int) -> tuple[int, ...]:
     return tuple(sorted(part for part in even_parts(extent) | set(WARPS_ALONG) if part <= most))
 
 
-def tensor_choices(filters: int, positions: int, *, half: bool = False) -> list[dict[str, tuple[int, ...]]]:
+def tensor_choices(filters: int, positions: int, *, channels_last: bool = False) -> list[dict[str, tuple[int, ...]]]:
     """Values of the fields `OF_TENSORS`, every combination a candidate; one record for each tile of a warp.
 
     >>> tensor_choices(64, 64)[0]["filter_warps"]
     (1, 2, 4)
     """
-    most_tiles = MOST_HALF_WARP_TILES if half else MOST_WARP_TILES
+    most_tiles = MOST_WARP_TILES_CHANNELS_LAST if channels_last else MOST_WARP_TILES
     return [
         {
             "warp_filters": (of_warp,),
@@ -69,7 +69,7 @@ def tensor_choices(filters: int, positions: int, *, half: bool = False) -> list[
             "channel_slices": CHANNEL_SLICES,
             "channel_split": CHANNEL_SPLIT,
         }
-        for of_warp in (HALF_WARP_FILTERS if half else WARP_FILTERS)
-        for across in (HALF_WARP_POSITIONS if half else WARP_POSITIONS)
+        for of_warp in (WARP_FILTERS_CHANNELS_LAST if channels_last else WARP_FILTERS)
+        for across in (WARP_POSITIONS_CHANNELS_LAST if channels_last else WARP_POSITIONS)
         if of_warp * across <= most_tiles * TENSOR_FILTERS * TENSOR_POSITIONS
     ]

@@ -12,7 +12,7 @@ from ..precision import Precision
 from .choices import TENSOR_FILTERS, TENSOR_POSITIONS
 from .counts import Floats, WarpWork
 from .layer import MatrixLayer
-from .tensor_tiles import TF32_PRODUCTS, TensorTiles, product_terms
+from .tensor_tiles import EXACT_PRODUCTS, TensorTiles, product_terms
 
 OPERATIONS_OF_TERM = 2 * TENSOR_FILTERS * TENSOR_POSITIONS
 """Of one matrix instruction for each term; a multiplication and an addition are two."""
@@ -61,8 +61,8 @@ def tensor_work(
     """
     of_row, of_column = FACTORS
     factors = of_row * tile.rows + of_column * tile.columns
-    of_one = TF32_PRODUCTS[layer.precision]
-    products, exact = of_one * tile.rows * tile.columns, of_one > 1
+    exact = layer.precision is Precision.FLOAT32
+    products = (EXACT_PRODUCTS if exact else 1) * tile.rows * tile.columns
     reads = tile.rows + column_reads + step_reads
     ideal = MATRIX_WAVEFRONTS * tile.rows + column_wavefronts + step_wavefronts
     wavefronts = ideal + column_conflicts

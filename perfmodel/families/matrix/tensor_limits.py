@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from ...gpus.gpu import Gpu
 from ...gpus.occupancy import registers_left
 from ..base import Check, within_limits
-from ..precision import Precision
 from .choices import MOST_WARP_TILES, TENSOR_FILTERS, TENSOR_POSITIONS
 from .layer import MatrixLayer
 from .tensor_tiles import TensorTiles, has_tensor_cores
@@ -38,6 +37,6 @@ def tensor_checks(
 
 
 def precision_checks(layer: MatrixLayer, on_tensor_cores: NDArray[np.bool_], where: str) -> tuple[Check, ...]:
-    """Half precision is computed on tensor cores only; ``where`` names the other configurations, for the message."""
-    lacking = ~on_tensor_cores & (layer.precision is Precision.FLOAT16)
-    return within_limits((f"precision where {where}", lacking, layer.precision.value, "float32 and tf32"))
+    """Half precision and TF32 are computed on tensor cores only; ``where`` names the other configurations, for the message."""
+    lacking = ~on_tensor_cores & layer.precision.channels_last
+    return within_limits((f"precision where {where}", lacking, layer.precision.value, "float32"))

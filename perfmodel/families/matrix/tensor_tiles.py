@@ -10,13 +10,12 @@ import numpy as np
 
 from ...core.constants import SHARED_BANKS, WARP_SIZE
 from ...gpus.gpu import Gpu
-from ..precision import Precision
 from .choices import TENSOR_FILTERS, TENSOR_POSITIONS, TENSOR_TERM_BYTES
 from .layer import MatrixLayer, filter_vector
 from .tiles import Integers, MatrixTiles
 
-TF32_PRODUCTS = {Precision.FLOAT32: 3, Precision.TF32: 1, Precision.FLOAT16: 1}
-"""Products of tensor cores for one; a factor of FP32 is the sum of two TF32 numbers; that of the small ones is left out."""
+EXACT_PRODUCTS = 3
+"""Products of tensor cores for one of FP32: a factor is the sum of two TF32 numbers, and that of the small ones is left out."""
 DIRECT_VECTOR = 2
 """Neighbouring positions that a thread has the sums of."""
 ROW_SHIFT = SHARED_BANKS // 4
@@ -79,11 +78,10 @@ class TensorTiles(MatrixTiles):
 
     def registers(self, layer: MatrixLayer) -> Integers:
         """About what a thread takes: sums of all slabs and of this one, factors of this product and the next."""
-        exact = TF32_PRODUCTS[layer.precision] > 1
-        sums = (1 + exact) * 4 * self.rows * self.columns
+        sums = 2 * 4 * self.rows * self.columns
         factors = 4 * self.rows + 2 * self.columns
         beside = self.registers_beside_factors + self.registers_of_column * self.columns
-        return np.asarray(sums + 2 * factors + exact * (factors // 2) + beside, np.int64)
+        return np.asarray(sums + 2 * factors + factors // 2 + beside, np.int64)
 
     def filter_vector(self, layer: MatrixLayer) -> Any:
         """Elements of a copy of a filter, which no filter's end cuts."""

@@ -8,8 +8,8 @@ from enum import Enum
 from ...core.constants import ceil_div
 from ...errors import InputError
 from ..base import Product, Space
+from ..matrix.bulk_tiles import BULK_FILTERS, BULK_POSITIONS, BULK_WARPS, OF_BULK, bulk_copies_fit
 from ..matrix.choices import CHANNEL_SLICES, CHANNEL_SPLIT, OF_TENSORS, even_parts, tensor_choices
-from ..precision import Precision
 from ..sizes import require_integers
 from .problem import PointwiseConv2d
 
@@ -31,6 +31,8 @@ class Layout(Enum):
     """A thread has a tile of both, as matrix products are computed; its sizes are given, not derived from the GPU."""
     TENSOR = "tensor"
     """A warp has a tile of both, and tensor cores multiply; each factor is the sum of two TF32 numbers, as exact as FP32."""
+    BULK = "bulk"
+    """In half precision and TF32, on Hopper: bulk tensor copies bring tiles for warpgroups, and blocks go through several."""
 
 
 OF_TILES = ("filter_split", "block_width_split", "blocks_per_sm", "channel_lanes")
@@ -45,6 +47,8 @@ OF_PRODUCTS = (
 )
 """Fields that have an effect with ``layout=product``."""
 FIELDS = tuple(dict.fromkeys((*OF_TILES, *OF_PRODUCTS, *OF_TENSORS)))
+OWN_FIELDS = {Layout.PRODUCT: OF_PRODUCTS, Layout.TENSOR: OF_TENSORS, Layout.BULK: OF_BULK}
+"""Fields that have an effect where not those of `OF_TILES` do."""
 FILTERS_PER_THREAD = (4, 8)
 POSITIONS_PER_THREAD = (4, 8)
 THREADS_ALONG = (8, 16, 32)
@@ -64,7 +68,8 @@ class PointwiseConfiguration:
     ``channel_split`` blocks, a cluster, share the channels of one tile.
 
     With ``layout=tensor`` a warp computes ``warp_filters`` × ``warp_positions`` outputs, a block has ``filter_warps`` ×
-    ``position_warps`` of them for each slice.
+    ``position_warps`` of them for each slice. With ``layout=bulk`` warpgroups compute ``warp_filters`` × 4 ·
+    ``warp_positions`` outputs, and a block has ``position_warps`` warps that multiply.
 
     >>> PointwiseConfiguration(channel_lanes=3)
     Traceback (most recent call last):
@@ -90,7 +95,7 @@ class PointwiseConfiguration:
     def __post_init__(self) -> None:
         if not isinstance(self.layout, Layout):
             raise InputError(f"layout={self.layout!r} must be one of {', '.join(layout.value for layout in Layout)}")
-        own = {Layout.PRODUCT: OF_PRODUCTS, Layout.TENSOR: OF_TENSORS}.get(self.layout, OF_TILES)
+        own = OWN_FIELDS.get(self.layout, OF_TILES)
         for name in FIELDS:
             if name not in own and getattr(self, name) is not None:
                 raise InputError(f"{name}={getattr(self, name)} must be none when layout={self.layout.value}")
@@ -188,17 +193,25 @@ def tile_space(problem: PointwiseConv2d) -> Space[PointwiseConfiguration]:
 def _tensor_products(problem: PointwiseConv2d) -> list[Product[PointwiseConfiguration]]:
     """Matrix products on tensor cores, one product of fields for each warp tile."""
     none = {"layout": (Layout.TENSOR,), **dict.fromkeys(FIELDS, (None,))}
-    half = problem.precision is Precision.FLOAT16
-    choices = tensor_choices(problem.out_channels, problem.positions, half=half)
+    last = problem.precision.channels_last
+    choices = tensor_choices(problem.out_channels, problem.positions, channels_last=last)
     return [Product(PointwiseConfiguration, none | fields) for fields in choices]
 
 
-def pointwise_space(problem: PointwiseConv2d, *, tensor_cores: bool) -> Space[PointwiseConfiguration]:
+def _bulk_products(problem: PointwiseConv2d) -> list[Product[PointwiseConfiguration]]:
+    """Matrix products of warpgroups whose factors bulk tensor copies bring."""
+    fields = {"warp_filters": BULK_FILTERS, "warp_positions": BULK_POSITIONS, "position_warps": BULK_WARPS}
+    none = {"layout": (Layout.BULK,), **dict.fromkeys(FIELDS, (None,))}
+    return [Product(PointwiseConfiguration, none | fields)]
+
+
+def pointwise_space(problem: PointwiseConv2d, *, tensor_cores: bool, warpgroups: bool) -> Space[PointwiseConfiguration]:
     """Tiles that follow from layer and GPU, matrix products, and those on tensor cores where the GPU has such.
 
-    Only the last compute in half precision, of which a check tells other GPUs.
+    Only those on tensor cores compute in half precision and TF32, of which a check tells other GPUs; those of warpgroups, too.
     """
-    if problem.precision is Precision.FLOAT16:
-        return Space(tuple(_tensor_products(problem)))
+    if problem.precision.channels_last:
+        in_bulk = _bulk_products(problem) if warpgroups and bulk_copies_fit(problem) else []
+        return Space((*_tensor_products(problem), *in_bulk))
     on_tensor_cores = _tensor_products(problem) if tensor_cores else []
     return Space((*tile_space(problem).products, *_products(problem), *on_tensor_cores))

@@ -25,7 +25,7 @@ from ..matrix.tiles import MatrixTiles
 from ..matrix.traits import interpolated_profile
 from ..matrix.traits import traits as matrix_traits
 from ..precision import Precision
-from . import product, reference, tensor
+from . import bulk, product, reference, tensor
 from .blocking.tiles import planned_registers
 from .configuration import OF_PRODUCTS, Layout, PointwiseConfiguration, pointwise_space
 from .counts import closed_form, slabs_of
@@ -52,18 +52,20 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
     def space(self, problem: PointwiseConv2d, gpu: Gpu) -> Space[PointwiseConfiguration]:
         """Every distinct tile, and matrix products."""
-        return pointwise_space(problem, tensor_cores=has_tensor_cores(gpu))
+        warpgroups = gpu.architecture.has_warpgroup_products
+        return pointwise_space(problem, tensor_cores=has_tensor_cores(gpu), warpgroups=warpgroups)
 
     def checks(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """The plan must leave room for ``blocks_per_sm`` blocks; products need tiles that a thread and the layer can fill."""
         return (
-            *precision_checks(problem, batch.equals("layout", Layout.TENSOR), "layout is not tensor"),
+            *precision_checks(problem, np.isin(_designs(batch), (2, 3)), "layout is neither tensor nor bulk"),
             *checks_by_design(
                 batch,
                 _designs(batch),
                 lambda part: _tile_checks(problem, part, gpu),
                 lambda part: product.checks(problem, part, gpu),
                 lambda part: tensor.checks(problem, part, gpu),
+                lambda part: bulk.checks(problem, part, gpu),
             ),
         )
 
@@ -75,6 +77,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             lambda part: launch_of(problem, candidates(problem, part, gpu)),
             lambda part: product.tiles(problem, part, gpu).launch(problem),
             lambda part: tensor.tiles(problem, part, gpu).launch(problem),
+            lambda part: bulk.launch(problem, part, gpu),
         )
 
     def profile(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:
@@ -85,6 +88,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             lambda part: _tile_profile(problem, part, gpu),
             lambda part: _matrix_profile(product, problem, part, gpu),
             lambda part: _matrix_profile(tensor, problem, part, gpu),
+            lambda part: bulk.profile(problem, part, gpu),
         )
 
     def closed_counts(self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> Counts:
@@ -95,6 +99,7 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             lambda part: closed_form(problem, candidates(problem, part, gpu), gpu),
             lambda part: _matrix_estimate(product, problem, part, gpu)[-1].counts,
             lambda part: _matrix_estimate(tensor, problem, part, gpu)[-1].counts,
+            lambda part: bulk.profile(problem, part, gpu).counts,
         )
 
     def counts_accesses(self, configuration: PointwiseConfiguration) -> bool:
@@ -103,8 +108,10 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
     def design_traits(
         self, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
-    ) -> tuple[str, Traits]:
-        """Tiles that follow from layer and GPU, matrix products of threads, and those on tensor cores."""
+    ) -> tuple[str, Traits] | None:
+        """Tiles that follow from layer and GPU, matrix products of threads, those on tensor cores; None with bulk copies."""
+        if batch.equals("layout", Layout.BULK).any():
+            return None
         for design, layout in ((product, Layout.PRODUCT), (tensor, Layout.TENSOR)):
             if batch.equals("layout", layout).all():
                 return design.KERNEL, matrix_traits(problem, *_matrix_estimate(design, problem, batch, gpu), gpu)
@@ -119,6 +126,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
             return product.compile_request(problem, configuration, gpu)
         if configuration.layout is Layout.TENSOR:
             return tensor.compile_request(problem, configuration, gpu)
+        if configuration.layout is Layout.BULK:
+            return bulk.compile_request(problem, configuration, gpu)
         return compile_request(problem, configuration, gpu)
 
     def inputs(self, problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, Elements]:
@@ -133,6 +142,8 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
         inputs: Mapping[str, Elements],
     ) -> KernelCall:
         """Poisoned output, images, filters and sizes."""
+        if configuration.layout is Layout.BULK:
+            return bulk.call(problem, configuration, gpu, inputs)
         return reference.call(problem, inputs)
 
     def reference(self, problem: PointwiseConv2d, inputs: Mapping[str, Elements]) -> Mapping[str, NDArray[np.float64]]:
@@ -151,8 +162,10 @@ class PointwiseConv2dFamily(Family[PointwiseConv2d, PointwiseConfiguration]):
 
 
 def _designs(batch: Batch[PointwiseConfiguration]) -> NDArray[np.int64]:
-    """0 for tiles that follow from layer and GPU, 1 for matrix products, 2 for those on tensor cores."""
-    return batch.equals("layout", Layout.PRODUCT) + 2 * batch.equals("layout", Layout.TENSOR).astype(np.int64)
+    """0 for tiles that follow from layer and GPU, 1 for matrix products, 2 for those on tensor cores, 3 with bulk copies."""
+    matrices = (Layout.PRODUCT, Layout.TENSOR, Layout.BULK)
+    design = sum(number * batch.equals("layout", layout) for number, layout in enumerate(matrices, 1))
+    return np.asarray(design, np.int64)
 
 
 def _tile_checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
@@ -189,8 +202,8 @@ def _matrix_estimate(
 def _matrix_profile(
     design: Any, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
 ) -> KernelProfile:
-    """Configurations of `product` or `tensor`; members were compiled in FP32, of half precision there are estimates."""
-    if problem.precision is Precision.FLOAT16:
+    """Configurations of `product` or `tensor`; members were compiled in FP32, of other precisions there are estimates."""
+    if problem.precision.channels_last:
         return _matrix_estimate(design, problem, batch, gpu)[-1]
     return interpolated_profile(design.KERNEL, problem, *_matrix_estimate(design, problem, batch, gpu), gpu)
 

@@ -27,13 +27,18 @@ def inputs(problem: PointwiseConv2d, rng: np.random.Generator) -> Mapping[str, E
     }
 
 
+def output(problem: PointwiseConv2d) -> Buffer:
+    """The poisoned output."""
+    shape = image_shape(problem.precision, problem.batch, problem.out_channels, problem.height, problem.width)
+    return Buffer(name="output", array=poisoned(shape, problem.precision.element_type), output=True)
+
+
 def call(problem: PointwiseConv2d, arrays: Mapping[str, Elements]) -> KernelCall:
     """Parameters ``(output, input, filter, batch, in_channels, out_channels, positions)``, the output poisoned."""
-    shape = image_shape(problem.precision, problem.batch, problem.out_channels, problem.height, problem.width)
     sizes = (problem.batch, problem.in_channels, problem.out_channels, problem.image_positions)
     return KernelCall(
         parameters=(
-            Buffer(name="output", array=poisoned(shape, problem.precision.element_type), output=True),
+            output(problem),
             Buffer(name="input", array=arrays["input"]),
             Buffer(name="filter", array=arrays["filter"]),
             *(np.uint32(size) for size in sizes),
@@ -42,7 +47,7 @@ def call(problem: PointwiseConv2d, arrays: Mapping[str, Elements]) -> KernelCall
 
 
 def convolve(problem: PointwiseConv2d, image: Elements, filters: Elements) -> NDArray[np.float64]:
-    """Σ over C of filter[k, c] · input[n, c, h, w], shape N×K×H×W, N×H×W×K in half precision, where channels lie closest.
+    """Σ over C of filter[k, c] · input[n, c, h, w], shape N×K×H×W, N×H×W×K where channels lie closest.
 
     >>> problem = PointwiseConv2d(in_channels=2, out_channels=1, height=1, width=2)
     >>> convolve(problem, np.array([[[[1, 2]], [[10, 20]]]], np.float32), np.array([[3, 1]], np.float32))

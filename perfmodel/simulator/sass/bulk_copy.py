@@ -23,6 +23,7 @@ from ..global_memory import PARAMETER_WINDOW, WINDOW_BYTES
 from ..machine import Lanes
 from ..plan import Mask, Plan, both, rows_and_warps
 from . import mbarrier
+from .functions import to_tf32
 
 Values = NDArray[Any]
 Numbers = NDArray[np.int64]
@@ -196,6 +197,18 @@ def _combine(target: Values, source: Values, reduction: tuple[str, ScalarType] |
 # ---- boxes of tensors
 
 
+def rounded_to_tf32(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """FP32 numbers as copies round them where a map has TF32 elements (``CU_TENSOR_MAP_DATA_TYPE_TFLOAT32``), found on an H200.
+
+    65,287 numbers, ties and subnormal ones among them, become the nearest TF32 number, ties even; no number stays none.
+
+    >>> values = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, 3.4028e38, np.nan], np.float32)
+    >>> rounded_to_tf32(values.view(np.uint32)).view(np.float32)
+    array([1.       , 1.0019531,       inf,       nan], dtype=float32)
+    """
+    return np.where(np.isnan(words.view(np.float32)), np.uint32(0x7FFFE000), to_tf32(words.view(np.float32)))
+
+
 def _map_of(lanes: Lanes, instruction: int, address: int) -> tuple[int, TensorTiling]:
     """The tensor map at a generic address."""
     environment = lanes.environment
@@ -219,7 +232,7 @@ def _map_of(lanes: Lanes, instruction: int, address: int) -> tuple[int, TensorTi
 def _unit_bytes(tiling: TensorTiling, first: Numbers) -> int:
     """Bytes that are moved as one: of each row all or none of them are inside the tensor."""
     unit = tiling.element_bytes
-    if tiling.element_strides[-1] != 1:
+    if tiling.element_strides[-1] != 1 or tiling.element == "tf32":
         return unit
     bits = int(np.bitwise_or.reduce(first)) | tiling.box[-1] | tiling.shape[-1]
     while unit < _LARGEST_UNIT_BYTES and bits * tiling.element_bytes % (2 * unit) == 0:
@@ -366,6 +379,8 @@ def _move(
     outside = (where - memory.base) // unit
     if action == "load":
         values = cells.take(np.where(inside, outside, 0))
+        if tiling.element == "tf32":
+            values = rounded_to_tf32(values)
         shared[places // unit] = np.where(inside, values, kind(0))
     elif reduction is None:
         cells[outside[inside]] = shared[places[inside] // unit]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....core.constants import WARP_SIZE
 from ....gpus.gpu import Gpu
 from ....profiles.kernel_profile import KernelProfile
+from ...matrix.channels_last import ChannelsLastTiles, channels_last_work
 from ...matrix.counts import matrix_profile
-from ...matrix.half_tiles import HalfTiles, half_work
 from ...matrix.tensor_counts import FACTORS, tensor_work
 from ..problem import Conv2d
 from ..traffic import compulsory_bytes
@@ -16,12 +16,12 @@ STEP_READS = 2
 """Shared loads of the steps of a product."""
 
 
-def profile(problem: Conv2d, tile: ConvolutionTiles | HalfTiles, gpu: Gpu) -> KernelProfile:
+def profile(problem: Conv2d, tile: ConvolutionTiles | ChannelsLastTiles, gpu: Gpu) -> KernelProfile:
     """Of n configurations."""
     inside = problem.height / problem.padded_height
     read_bytes, _ = compulsory_bytes(problem)
-    if isinstance(tile, HalfTiles):
-        work = half_work(problem, tile, gpu, inside=inside, stride=problem.stride)
+    if isinstance(tile, ChannelsLastTiles):
+        work = channels_last_work(problem, tile, gpu, inside=inside, stride=problem.stride)
         return matrix_profile(problem, tile, work, gpu, read_bytes)
     of_columns = FACTORS[1] * tile.columns
     work = tensor_work(

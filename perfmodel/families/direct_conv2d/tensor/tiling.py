@@ -15,13 +15,18 @@ from ....core.constants import FLOAT_BYTES, SHARED_BANKS, WARP_SIZE, ceil_div, r
 from ....gpus.gpu import Gpu
 from ....memory.bank_conflicts import load_wavefronts
 from ...base import Batch, Check, within_limits
+from ...matrix.channels_last import (
+    ChannelsLastTiles,
+    channels_last_checks,
+    channels_last_request,
+    channels_last_tiles,
+    few_channels,
+)
 from ...matrix.choices import OF_TENSORS, TENSOR_POSITIONS
-from ...matrix.half_tiles import HalfTiles, half_checks, half_request, half_tiles
 from ...matrix.layer import MatrixLayer, filter_vector
 from ...matrix.tensor_limits import tensor_checks
-from ...matrix.tensor_tiles import TF32_PRODUCTS, TensorTiles, padded_pitch, product_terms
+from ...matrix.tensor_tiles import TensorTiles, padded_pitch, product_terms
 from ...matrix.tiles import Integers, matrix_compile_request
-from ...precision import Precision
 from ..configuration import DirectConv2dConfiguration
 from ..launch import filter_macros
 from ..problem import Conv2d
@@ -165,7 +170,7 @@ def patch_rows(problem: Conv2d, position_tile: Integers) -> Integers:
     return np.asarray((rows - 1) * problem.stride + problem.filter_height + (images - 1) * beyond, np.int64)
 
 
-def tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> ConvolutionTiles | HalfTiles:
+def tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> ConvolutionTiles | ChannelsLastTiles:
     """Sizes of a batch of configurations with ``reuse=tensor``.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
@@ -180,8 +185,8 @@ def tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) ->
     (array([64]), array([8]), array([2]), array([3]), array([8]))
     """
     given = {name: batch[name].astype(np.int64) for name in OF_TENSORS}
-    if problem.precision is Precision.FLOAT16:
-        return _half_tiles(problem, batch, gpu)
+    if problem.precision.channels_last:
+        return _channels_last_tiles(problem, batch, gpu)
     one = np.ones_like(given["channel_split"])
     return ConvolutionTiles(
         **given,
@@ -194,29 +199,37 @@ def tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) ->
     ).fitted(problem, gpu)
 
 
-def _half_tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> HalfTiles:
-    """Sizes in half precision; the patch of a 1x1 convolution without stride and padding is the tile's positions."""
+def _channels_last_tiles(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> ChannelsLastTiles:
+    """Sizes where channels lie closest; the patch of a 1x1 convolution without stride and padding is the tile's positions."""
     pixels = (batch["position_warps"] * batch["warp_positions"]).astype(np.int64)
     if problem.filter_taps == 1 and problem.stride == 1 and problem.padding == 0:
-        return half_tiles(
-            problem, batch, gpu, patch_rows=np.ones_like(pixels), patch_pixels=pixels, copied_pixels=pixels
-        )
+        return channels_last_tiles(problem, batch, gpu, patch_rows=np.ones_like(pixels), copied_pixels=pixels)
+    few = few_channels(
+        problem,
+        filter_height=problem.filter_height,
+        filter_width=problem.filter_width,
+        stride=problem.stride,
+        width=problem.width,
+    )
     rows = patch_rows(problem, pixels)
-    return half_tiles(
+    # where channels are few, rows begin at 16 bytes, too
+    unit = problem.vector_elements // few.pixel_channels if few else 1
+    return channels_last_tiles(
         problem,
         batch,
         gpu,
         patch_rows=rows,
-        patch_pixels=rows * problem.padded_width,
         copied_pixels=rows * problem.width,
+        row_pixels=round_up(problem.padded_width, unit),
+        few=few,
     )
 
 
 def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
     """Limits of configurations with ``reuse=tensor``; all of the batch are such."""
     tile = tiles(problem, batch, gpu)
-    if isinstance(tile, HalfTiles):
-        return half_checks(problem, tile, gpu, "reuse=tensor")
+    if isinstance(tile, ChannelsLastTiles):
+        return channels_last_checks(problem, tile, gpu, "reuse=tensor")
     vectors, lanes = tile.patch_vectors(problem), tile.filter_lanes(problem)
     most_vectors = MOST_PATCH_PASSES * tile.threads
     return (
@@ -234,9 +247,9 @@ def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -
 def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
     """Source, kernel and macros."""
     chosen = tiles(problem, Batch.of([configuration]), gpu)
-    if isinstance(chosen, HalfTiles):
+    if isinstance(chosen, ChannelsLastTiles):
         sizes = {**dict(filter_macros(problem)), "HEIGHT": problem.height, "WIDTH": problem.width}
-        return half_request(problem, chosen, gpu, sizes)
+        return channels_last_request(problem, chosen, gpu, sizes)
 
     def macros(tile: ConvolutionTiles) -> dict[str, Any]:
         return {
@@ -248,7 +261,6 @@ def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, g
             "CHANNEL_PITCH": tile.channel_pitch(problem),
             "SLAB_PRODUCTS": tile.slab_products(problem),
             "SUMS_PITCH": tile.sums_pitch,
-            "TF32_PRODUCTS": TF32_PRODUCTS[problem.precision],
         }
 
     return matrix_compile_request(KERNEL, chosen, problem, gpu, macros)

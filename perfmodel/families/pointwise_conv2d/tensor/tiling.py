@@ -10,19 +10,18 @@ import numpy as np
 from ....compiler.request import CompileRequest
 from ....gpus.gpu import Gpu
 from ...base import Batch, Check
+from ...matrix.channels_last import ChannelsLastTiles, channels_last_checks, channels_last_request, channels_last_tiles
 from ...matrix.choices import OF_TENSORS
-from ...matrix.half_tiles import HalfTiles, half_checks, half_request, half_tiles
 from ...matrix.layer import MatrixLayer, filter_vector
 from ...matrix.tensor_limits import tensor_checks
-from ...matrix.tensor_tiles import TF32_PRODUCTS, TensorTiles, padded_pitch, shifted_pitch
+from ...matrix.tensor_tiles import TensorTiles, padded_pitch, shifted_pitch
 from ...matrix.tiles import Integers, matrix_compile_request
-from ...precision import Precision
 from ..configuration import PointwiseConfiguration
 from ..problem import PointwiseConv2d
 
 KERNEL = "pointwise_tensor"
 PRODUCT_OF_MATRICES = dict.fromkeys(("FILTER_HEIGHT", "FILTER_WIDTH", "STRIDE", "HEIGHT", "WIDTH"), 1) | {"PADDING": 0}
-"""Sizes by which the kernel of convolutions in half precision knows that its patch is the tile's positions."""
+"""Sizes by which the kernel of convolutions with channels last knows that its patch is the tile's positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,9 @@ class PointwiseTensorTiles(TensorTiles):
         return slab * self.filter_tile // filter_vector(layer) + slab * self.position_tile // self.input_vector(layer)
 
 
-def tiles(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> PointwiseTensorTiles | HalfTiles:
+def tiles(
+    problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
+) -> PointwiseTensorTiles | ChannelsLastTiles:
     """Sizes of a batch of configurations with ``layout=tensor``.
 
     >>> from perfmodel.families.pointwise_conv2d import Layout
@@ -61,11 +62,9 @@ def tiles(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: G
     (array([64]), array([64]), array([4]), array([1]))
     """
     given = {name: batch[name].astype(np.int64) for name in OF_TENSORS}
-    if problem.precision is Precision.FLOAT16:
+    if problem.precision.channels_last:
         pixels = given["position_warps"] * given["warp_positions"]
-        return half_tiles(
-            problem, batch, gpu, patch_rows=np.ones_like(pixels), patch_pixels=pixels, copied_pixels=pixels
-        )
+        return channels_last_tiles(problem, batch, gpu, patch_rows=np.ones_like(pixels), copied_pixels=pixels)
     one = np.ones_like(given["channel_split"])
     return PointwiseTensorTiles(**given, slab_channels=one, stages=one, resident_blocks=one).fitted(problem, gpu)
 
@@ -73,16 +72,16 @@ def tiles(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: G
 def checks(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> tuple[Check, ...]:
     """Limits of configurations with ``layout=tensor``; all of the batch are such."""
     tile = tiles(problem, batch, gpu)
-    if isinstance(tile, HalfTiles):
-        return half_checks(problem, tile, gpu, "layout=tensor")
+    if isinstance(tile, ChannelsLastTiles):
+        return channels_last_checks(problem, tile, gpu, "layout=tensor")
     return tensor_checks(problem, tile, gpu, "layout=tensor")
 
 
 def compile_request(problem: PointwiseConv2d, configuration: PointwiseConfiguration, gpu: Gpu) -> CompileRequest:
     """Source, kernel and macros."""
     tile = tiles(problem, Batch.of([configuration]), gpu)
-    if isinstance(tile, HalfTiles):
-        return half_request(problem, tile, gpu, PRODUCT_OF_MATRICES)
+    if isinstance(tile, ChannelsLastTiles):
+        return channels_last_request(problem, tile, gpu, PRODUCT_OF_MATRICES)
 
     def macros(tile: PointwiseTensorTiles) -> dict[str, Any]:
         return {
@@ -90,7 +89,6 @@ def compile_request(problem: PointwiseConv2d, configuration: PointwiseConfigurat
             "INPUT_PITCH": tile.input_pitch,
             "SUMS_PITCH": tile.sums_pitch,
             "FILTER_VECTOR": filter_vector(problem),
-            "TF32_PRODUCTS": TF32_PRODUCTS[problem.precision],
         }
 
     return matrix_compile_request(KERNEL, tile, problem, gpu, macros)

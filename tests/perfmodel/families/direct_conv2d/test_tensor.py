@@ -78,6 +78,9 @@ def test_counts_that_leave_no_doubt() -> None:
 
 HALF_CASES = CASES | {
     "stem": (layer(2, (3, 16), (30, 34), (7, 7), stride=2, padding=3), tensor(16, 48, 1, 4)),
+    "stem_of_warpgroups": (layer(2, (3, 40), (30, 33), (7, 7), stride=2, padding=3), tensor(32, 16, 1, 4)),
+    "two_channels": (layer(1, (2, 24), (9, 15), (3, 5), padding=1), tensor(16, 32, 2, 1)),
+    "five_channels_with_stride": (layer(3, (5, 32), (12, 10), (3, 3), stride=2), tensor(32, 16, 1, 4)),
     "warpgroups": (layer(2, (32, 64), (14, 14), (3, 3), padding=1), tensor(64, 16, 1, 8)),
     "warpgroups_with_stride": (layer(1, (24, 96), (18, 18), (3, 3), stride=2, padding=1), tensor(96, 16, 1, 4)),
     "warpgroups_split": (layer(1, (128, 128), (9, 9), (3, 3), padding=1), tensor(128, 16, 1, 4, split=2)),
@@ -109,20 +112,21 @@ def test_counts_in_half_precision_that_leave_no_doubt() -> None:
     assert counts.global_store_sectors == 64 * 32 // 16 == estimated.global_store_sectors
 
 
-def test_only_tensor_cores_compute_in_half_precision() -> None:
-    problem, gpu = replace(CASES["whole_tiles"][0], precision=Precision.FLOAT16), load_gpu("h200")
+@pytest.mark.parametrize("precision", [Precision.TF32, Precision.FLOAT16])
+def test_only_tensor_cores_compute_in_half_precision_and_tf32(precision: Precision) -> None:
+    problem, gpu = replace(CASES["whole_tiles"][0], precision=precision), load_gpu("h200")
     assert {mode for product in FAMILY.space(problem, gpu).products for mode in product.values["reuse"]} == {
         Reuse.TENSOR
     }
     assert len(FAMILY.space(replace(problem, out_channels=3), gpu)) > 0
-    with pytest.raises(InputError, match="precision=float16 needs a dense convolution"):
+    with pytest.raises(InputError, match=f"precision={precision.value} needs a dense convolution"):
         replace(problem, out_channels=16, depthwise=True)
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("name", ["whole_tiles", "odd_everything"])
-def test_products_of_tf32_numbers(name: str) -> None:
-    hold_to_tf32(FAMILY, *CASES[name])
+@pytest.mark.parametrize("name", HALF_CASES)
+def test_tf32(name: str) -> None:
+    hold_to_tf32(FAMILY, *HALF_CASES[name])
 
 
 def test_there_are_none_without_tensor_cores_for_tf32() -> None:

@@ -54,12 +54,6 @@ def test_counts_that_leave_no_doubt():
     assert counts.global_store_sectors == 64 * 32 // 8 == estimated.global_store_sectors
 
 
-@pytest.mark.compiler
-@pytest.mark.parametrize("name", ["whole_tiles", "odd_everything"])
-def test_products_of_tf32_numbers(name):
-    hold_to_tf32(FAMILY, *CASES[name])
-
-
 HALF_CASES = {
     "whole_tiles": CASES["whole_tiles"],
     "images_within_a_tile": CASES["images_within_a_tile"],
@@ -73,6 +67,14 @@ HALF_CASES = {
     "split_over_a_cluster": CASES["split_over_a_cluster"],
     "split_of_odd_images": CASES["split_of_odd_images"],
 }
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(
+    "name", ["odd_everything", "pairs_of_filters", "warpgroups_with_slices", "split_over_a_cluster"]
+)
+def test_tf32(name):
+    hold_to_tf32(FAMILY, *HALF_CASES[name])
 
 
 @pytest.mark.compiler
@@ -108,12 +110,13 @@ def test_counts_in_half_precision_that_leave_no_doubt():
 def test_only_tensor_cores_compute_in_half_precision():
     problem, gpu = replace(CASES["whole_tiles"][0], precision=Precision.FLOAT16), load_gpu("h200")
     assert {layout for product in FAMILY.space(problem, gpu).products for layout in product.values["layout"]} == {
-        Layout.TENSOR
+        Layout.TENSOR,
+        Layout.BULK,
     }
     rejected = [
         check for check in FAMILY.checks(problem, Batch.of([PointwiseConfiguration()]), gpu) if np.any(check.rejected)
     ]
-    assert rejected[0].message(0) == "precision where layout is not tensor: float16 is not within float32 and tf32"
+    assert rejected[0].message(0) == "precision where layout is neither tensor nor bulk: float16 is not within float32"
     with pytest.raises(
         InfeasibleError, match="compute capability where layout=tensor: sm_75 is not within sm_80 and newer"
     ):

@@ -1,5 +1,5 @@
-// half_convolution: dense convolution (cross-correlation) with zero padding in half precision, as a matrix product on tensor cores whose
-// rows, the windows of the input, are read from patches in shared memory and nowhere written (implicit GEMM).
+// channels_last_convolution: dense convolution (cross-correlation) with zero padding in half precision or TF32, as a matrix product on
+// tensor cores whose rows, the windows of the input, are read from patches in shared memory and nowhere written (implicit GEMM).
 //
 // Layout:    input  [batch][HEIGHT][WIDTH][in_channels]                            channels lie closest
 //            filter [out_channels][FILTER_HEIGHT][FILTER_WIDTH][in_channels]
@@ -9,8 +9,9 @@
 // Grid:      x = tiles of POSITION_TILE output positions, counted row by row through all images; y = tiles of FILTER_TILE filters;
 //            z = CHANNEL_SPLIT parts of the slabs of input channels. The blocks along z are one cluster (compute capability 9.0).
 // Block:     FILTER_WARPS x POSITION_WARPS x CHANNEL_SLICES warps. Slabs of SLAB_CHANNELS input channels pass through STAGES stages
-//            of shared memory, asynchronously. Each slice takes every CHANNEL_SLICES-th group of 16 channels of a slab.
-// Warp:      WARP_POSITIONS x WARP_FILTERS outputs, in tiles of 16 x 8; each product adds 16 channels of one tap. Sums are FP32.
+//            of shared memory, asynchronously. Each slice takes every CHANNEL_SLICES-th group of PRODUCT_TERMS channels of a slab.
+// Warp:      WARP_POSITIONS x WARP_FILTERS outputs, in tiles of 16 x 8; each product adds 32 bytes of channels of one tap. Sums are
+//            FP32. Tensor cores ignore the last 13 bits of a factor in TF32; those that pass through registers are rounded.
 //            Where warpgroups multiply (WARPGROUPS, compute capability 9.0), four neighbouring warps share a product, whose rows,
 //            positions, lie in registers and whose columns, the filters of a warp, tensor cores read from shared memory.
 // Stage:     the taps of the filters, then the pixels of the patch, whose channels are SLAB_PITCH elements apart, so that eight
@@ -18,6 +19,10 @@
 //            chunks of 16 bytes are exchanged as wgmma knows it (swizzle). Of the channels COPIED_CHANNELS are copied. The patch is
 //            PATCH_ROWS whole rows of the images, one below the other with their padding, which is zero for good; of a product of
 //            matrices it is the tile's positions.
+// Few:       where channels are few (PIXEL_CHANNELS > 0) pixels of the patch are so many elements apart, zeros beyond the channels, and the
+//            terms of a filter's row, whose pixels lie side by side, take the place of the channels of a tap: TAPS is the filter's height,
+//            SLAB_CHANNELS the terms of a row with zeros behind them, and there is one slab. These zeros meet pixels beyond the window:
+//            where such a pixel is infinite or no number, the output is no number.
 // End:       outputs pass through shared memory, so that whole lines are stored; sums that slices or the blocks of a cluster share do so
 //            as they are (matrix_product.cuh).
 // Constants: fields of problem and configuration in capitals; what else is derived has its one home in the family.
@@ -28,9 +33,11 @@
 #define POSITION_TILE (POSITION_WARPS * WARP_POSITIONS)
 #define SLICE_WARPS (FILTER_WARPS * POSITION_WARPS)
 #define THREADS (32 * SLICE_WARPS * CHANNEL_SLICES)
-#define PRODUCT_TERMS 16
+#define PRODUCT_TERMS (32 / ELEMENT_BYTES)
+#define CHUNK (16 / ELEMENT_BYTES)
 #define PRODUCTS_OF_TAP (SLAB_CHANNELS / PRODUCT_TERMS / CHANNEL_SLICES)
-#define PRODUCTS (FILTER_TAPS * PRODUCTS_OF_TAP)
+#define PRODUCTS (TAPS * PRODUCTS_OF_TAP)
+#define FEW_CHANNELS (PIXEL_CHANNELS > 0)
 #define ROWS (WARP_POSITIONS / 16)
 #define COLUMNS (WARP_FILTERS / 8)
 #define CHANNELS_LAST 1
@@ -39,20 +46,27 @@
 #define OUTPUT_WIDTH ((WIDTH + 2 * PADDING - FILTER_WIDTH) / STRIDE + 1)
 #define PADDED_HEIGHT (HEIGHT + 2 * PADDING)
 #define PADDED_WIDTH (WIDTH + 2 * PADDING)
-#define FILTER_ROWS (FILTER_TILE * FILTER_TAPS)
+#define FILTER_ROWS (FILTER_TILE * TAPS)
 #if WARPGROUPS
-#define FILTER_PITCH (SLAB_CHANNELS < 64 ? SLAB_CHANNELS : 64)
+#define FILTER_PITCH (SLAB_CHANNELS < 8 * CHUNK ? SLAB_CHANNELS : 8 * CHUNK)
 #define INPUT_START (FILTER_ROWS * SLAB_CHANNELS)
 #else
 #define FILTER_PITCH SLAB_PITCH
 #define INPUT_START (FILTER_ROWS * FILTER_PITCH)
 #endif
-#define STAGE ((INPUT_START + PATCH_PIXELS * SLAB_PITCH + STAGE_UNIT - 1) / STAGE_UNIT * STAGE_UNIT)
+#if FEW_CHANNELS
+#define PIXEL_PITCH PIXEL_CHANNELS
+#else
+#define PIXEL_PITCH SLAB_PITCH
+#endif
+#define STAGE ((INPUT_START + PATCH_PIXELS * PIXEL_PITCH + STAGE_UNIT - 1) / STAGE_UNIT * STAGE_UNIT)
 
 #define SHARED_SUMS (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1)
 
 #include "matrix_product.cuh"
+#include "warpgroup_sums.cuh"
 
+#if !FEW_CHANNELS
 // Neighbouring threads copy neighbouring vectors of the channels of a pixel or tap, and then those of every COPY_STEP-th.
 #define COPY_LANES (COPIED_CHANNELS / INPUT_VECTOR)
 #define COPY_STEP (THREADS / COPY_LANES)
@@ -64,6 +78,7 @@ constexpr int UNROLLED_FILTER_PASSES = FILTER_PASSES <= 2 * MOST_PASSES ? FILTER
 // Where a thread copies from and to is kept, if it is little; else it is computed for each slab.
 constexpr int KEPT_PASSES = INPUT_PASSES <= MOST_PASSES ? INPUT_PASSES : 1;
 constexpr int UNROLLED_INPUT_PASSES = INPUT_PASSES <= MOST_PASSES ? INPUT_PASSES : MOST_PASSES;
+#endif
 constexpr unsigned NOWHERE = 0xffffffff;
 
 // Row of the padded images, one below the other, where the window of an output position begins.
@@ -84,20 +99,20 @@ struct Pixel {
 #if POINTWISE
         // Positions beyond that repeat the last would all be read from one slice of L2, by all blocks at once.
         from = first_position + pixel < all_positions ? (first_position + pixel) * in_channels : NOWHERE;
-        to = pixel * SLAB_PITCH;
+        to = pixel * PIXEL_PITCH;
 #else
         const unsigned patch_row = pixel / WIDTH, column = pixel % WIDTH;
         const unsigned padded = padded_row(first_position) + patch_row;
         const unsigned image = padded / PADDED_HEIGHT, of_image = padded % PADDED_HEIGHT - PADDING;
         const bool exists = patch_row < PATCH_ROWS && image * (OUTPUT_HEIGHT * OUTPUT_WIDTH) < all_positions && of_image < HEIGHT;
         from = exists ? ((image * HEIGHT + of_image) * WIDTH + column) * in_channels : NOWHERE;
-        to = (patch_row * PADDED_WIDTH + PADDING + column) * SLAB_PITCH;
+        to = (patch_row * ROW_PIXELS + PADDING + column) * PIXEL_PITCH;
 #endif
     }
 };
 
 #if WARPGROUPS
-// Elements from the start of a stage to a group of channels of its first filter: 64 channels of all filters, then the next.
+// Elements from the start of a stage to a group of channels of its first filter: 128 bytes of all filters, then the next.
 __device__ __forceinline__ constexpr unsigned group_place(const unsigned channel)
 {
     return channel / FILTER_PITCH * (FILTER_ROWS * FILTER_PITCH) + channel % FILTER_PITCH;
@@ -111,6 +126,7 @@ __device__ __forceinline__ unsigned chunk_place(const unsigned row, const unsign
 }
 #endif
 
+#if !FEW_CHANNELS
 // What a thread copies of each slab: the same vector of its taps and pixels.
 struct SlabCopies {
     const Element *of_filter, *of_input;
@@ -172,31 +188,83 @@ struct SlabCopies {
     }
 };
 
+#else
+// Copies the channels of neighbouring pixels, of which COPY_PIXELS are read at once, to places PIXEL_CHANNELS apart.
+template <int PIXELS> __device__ __forceinline__ void spread(Element *to, const Element *from, const bool exists)
+{
+    constexpr int ELEMENTS = PIXELS * CHANNELS, VECTOR = ELEMENTS % INPUT_VECTOR == 0 ? INPUT_VECTOR : 1;
+    alignas(16) Element elements[ELEMENTS];
+#pragma unroll
+    for (int first = 0; first < ELEMENTS; first += VECTOR)
+        if (exists)
+            move<VECTOR>(elements + first, from + first);
+#pragma unroll
+    for (int pixel = 0; pixel < PIXELS; pixel++) {
+        alignas(16) Element spaced[PIXEL_CHANNELS] = {};
+#pragma unroll
+        for (int channel = 0; channel < CHANNELS; channel++)
+            spaced[channel] = exists ? elements[pixel * CHANNELS + channel] : Element(0);
+        move<PIXEL_CHANNELS>(to + pixel * PIXEL_CHANNELS, spaced);
+    }
+}
+
+// Copies filters and patch to the only stage, which holds zeros; filters beyond the last stay zero.
+__device__ __forceinline__ void copy_few(Element *stage, const Element *input, const Element *filter, const BlockWork &work,
+                                         const unsigned out_channels)
+{
+    static_assert(COPIED_PIXELS % COPY_PIXELS == 0, "rows of the input are whole copies");
+#pragma unroll 4
+    for (unsigned tap = threadIdx.x; tap < FILTER_TILE * FILTER_TAPS; tap += THREADS) {
+        const unsigned of_tile = tap / FILTER_TAPS, row = tap % FILTER_TAPS / FILTER_WIDTH, column = tap % FILTER_WIDTH;
+        const bool exists = !FILTER_TAIL || work.first_filter + of_tile < out_channels;
+#if WARPGROUPS
+        const unsigned place = chunk_place(row * FILTER_TILE + of_tile, column * PIXEL_CHANNELS) / ELEMENT_BYTES;
+#else
+        const unsigned place = (of_tile * TAPS + row) * FILTER_PITCH + column * PIXEL_CHANNELS;
+#endif
+        spread<1>(stage + place, filter + (work.first_filter * FILTER_TAPS + tap) * CHANNELS, exists);
+    }
+#pragma unroll 4
+    for (unsigned first = COPY_PIXELS * threadIdx.x; first < COPIED_PIXELS; first += COPY_PIXELS * THREADS) {
+        Pixel pixel;
+        pixel.find(first, work.first_position, work.all_positions, CHANNELS);
+        if (pixel.from != NOWHERE)
+            spread<COPY_PIXELS>(stage + INPUT_START + pixel.to, input + pixel.from, true);
+    }
+}
+#endif
+
 __device__ __forceinline__ void read_matrices(unsigned *to, const unsigned from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "r"(from)
                  : "memory");
+#if ELEMENT_BYTES == 4
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        to[i] += 0x1000; // tensor cores ignore the 13 bits behind
+#endif
 }
+
+#if ELEMENT_BYTES == 2
+#define PRODUCT_OF_WARP "m16n8k16.row.col.f32.f16.f16"
+#define PRODUCT_OF_GROUP(columns) "m64n" columns "k16.f32.f16.f16 {"
+#define NOT_TURNED ", 0"
+#else
+#define PRODUCT_OF_WARP "m16n8k8.row.col.f32.tf32.tf32"
+#define PRODUCT_OF_GROUP(columns) "m64n" columns "k8.f32.tf32.tf32 {"
+#define NOT_TURNED ""
+#endif
 
 __device__ __forceinline__ void add_product(float *sum, const unsigned *of_row, const unsigned *of_column)
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm("mma.sync.aligned." PRODUCT_OF_WARP ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(of_row[0]), "r"(of_row[1]), "r"(of_row[2]), "r"(of_row[3]), "r"(of_column[0]), "r"(of_column[1]));
 }
 
 #if WARPGROUPS
-#define SUMS_OF_16(i)                                                                                                              \
-    "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]), "+f"(sum[i + 4]), "+f"(sum[i + 5]), "+f"(sum[i + 6]),      \
-        "+f"(sum[i + 7]), "+f"(sum[i + 8]), "+f"(sum[i + 9]), "+f"(sum[i + 10]), "+f"(sum[i + 11]), "+f"(sum[i + 12]),             \
-        "+f"(sum[i + 13]), "+f"(sum[i + 14]), "+f"(sum[i + 15])
-#define FIRST_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define SECOND_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define THIRD_16 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define FOURTH_16 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-
 // sum += of_row, 64 positions of a warpgroup, times WARP_FILTERS filters that begin at an address of shared memory.
 __device__ __forceinline__ void add_warpgroup_product(float *sum, const unsigned *of_row, const unsigned filters)
 {
@@ -204,18 +272,18 @@ __device__ __forceinline__ void add_warpgroup_product(float *sum, const unsigned
     constexpr unsigned long long SWIZZLE = PITCH == 128 ? 1 : PITCH == 64 ? 2 : 3;
     const unsigned long long matrix = (filters & 0x3ffff) >> 4 | 1ull << 16 | static_cast<unsigned long long>(8 * PITCH >> 4) << 32 | SWIZZLE << 62;
 #if WARP_FILTERS == 32
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" FIRST_16 "}, {%16, %17, %18, %19}, %20, 1, 1, 1, 0;"
+    asm volatile("wgmma.mma_async.sync.aligned." PRODUCT_OF_GROUP("32") FIRST_16 "}, {%16, %17, %18, %19}, %20, 1, 1, 1" NOT_TURNED ";"
                  : SUMS_OF_16(0)
 #elif WARP_FILTERS == 64
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" FIRST_16 SECOND_16 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
+    asm volatile("wgmma.mma_async.sync.aligned." PRODUCT_OF_GROUP("64") FIRST_16 SECOND_16 "}, {%32, %33, %34, %35}, %36, 1, 1, 1" NOT_TURNED ";"
                  : SUMS_OF_16(0), SUMS_OF_16(16)
 #elif WARP_FILTERS == 96
-    asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {" FIRST_16 SECOND_16 THIRD_16
-                 "}, {%48, %49, %50, %51}, %52, 1, 1, 1, 0;"
+    asm volatile("wgmma.mma_async.sync.aligned." PRODUCT_OF_GROUP("96") FIRST_16 SECOND_16 THIRD_16
+                 "}, {%48, %49, %50, %51}, %52, 1, 1, 1" NOT_TURNED ";"
                  : SUMS_OF_16(0), SUMS_OF_16(16), SUMS_OF_16(32)
 #elif WARP_FILTERS == 128
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" FIRST_16 SECOND_16 THIRD_16 FOURTH_16
-                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 0;"
+    asm volatile("wgmma.mma_async.sync.aligned." PRODUCT_OF_GROUP("128") FIRST_16 SECOND_16 THIRD_16 FOURTH_16
+                 "}, {%64, %65, %66, %67}, %68, 1, 1, 1" NOT_TURNED ";"
                  : SUMS_OF_16(0), SUMS_OF_16(16), SUMS_OF_16(32), SUMS_OF_16(48)
 #endif
                  : "r"(of_row[0]), "r"(of_row[1]), "r"(of_row[2]), "r"(of_row[3]), "l"(matrix));
@@ -223,7 +291,7 @@ __device__ __forceinline__ void add_warpgroup_product(float *sum, const unsigned
 #endif
 
 extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    half_convolution(Element *__restrict__ output, const Element *__restrict__ input, const Element *__restrict__ filter,
+    channels_last_convolution(Element *__restrict__ output, const Element *__restrict__ input, const Element *__restrict__ filter,
                      const unsigned batch, const unsigned in_channels, const unsigned out_channels, const unsigned positions)
 {
     extern __shared__ __align__(1024) float4 shared_memory[];
@@ -233,17 +301,22 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #if !POINTWISE || COPIED_CHANNELS < SLAB_CHANNELS
     constexpr unsigned ZEROS_START = COPIED_CHANNELS < SLAB_CHANNELS ? 0 : INPUT_START;
     for (unsigned stage = 0; stage < STAGES * STAGE; stage += STAGE)
-        for (unsigned first = ZEROS_START + 8 * threadIdx.x; first < STAGE; first += 8 * THREADS)
+        for (unsigned first = ZEROS_START + CHUNK * threadIdx.x; first < STAGE; first += CHUNK * THREADS)
             *reinterpret_cast<float4 *>(reinterpret_cast<Element *>(shared_memory) + stage + first) = float4{};
     __syncthreads();
 #endif
     const unsigned stages = static_cast<unsigned>(__cvta_generic_to_shared(shared_memory));
+#if FEW_CHANNELS
+    const auto fetch = [&]() {};
+    copy_few(reinterpret_cast<Element *>(shared_memory), input, filter, work, out_channels);
+#else
     SlabCopies slab_copies(input, filter, work.first_filter, work.first_position, work.all_positions, work.first_slab * SLAB_CHANNELS,
                            in_channels, out_channels);
     const auto copies = [&](const unsigned stage, const unsigned channels_left) {
         slab_copies.fetch(filter, stage, channels_left);
     };
     const SlabFetch fetch(copies, work.first_slab, work.end_slab, in_channels, stages);
+#endif
 
     const unsigned lane = threadIdx.x % 32, slice = threadIdx.x / 32 / SLICE_WARPS;
     const unsigned warp_filter = threadIdx.x / 32 % SLICE_WARPS / POSITION_WARPS * WARP_FILTERS;
@@ -257,18 +330,20 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         const unsigned pixel = of_tile;
 #else
         const unsigned position = min(work.first_position + of_tile, work.all_positions - 1);
-        const unsigned pixel = (padded_row(position) - padded_row(work.first_position)) * PADDED_WIDTH + position % OUTPUT_WIDTH * STRIDE;
+        const unsigned pixel = (padded_row(position) - padded_row(work.first_position)) * ROW_PIXELS + position % OUTPUT_WIDTH * STRIDE;
 #endif
-        rows[r] = stages + ELEMENT_BYTES * (INPUT_START + pixel * SLAB_PITCH + lane / 16 * 8 + slice * PRODUCT_TERMS);
+        rows[r] = stages + ELEMENT_BYTES * (INPUT_START + pixel * PIXEL_PITCH + lane / 16 * CHUNK + slice * PRODUCT_TERMS);
     }
     float sum[ROWS][COLUMNS][4] = {};
-    const auto pixel_of_tap = [](const unsigned tap) { return tap / FILTER_WIDTH * PADDED_WIDTH + tap % FILTER_WIDTH; };
+    const auto pixel_of_tap = [](const unsigned tap) {
+        return FEW_CHANNELS ? tap * ROW_PIXELS : tap / FILTER_WIDTH * ROW_PIXELS + tap % FILTER_WIDTH;
+    };
     const auto channels_of = [](const int number) { return number % PRODUCTS_OF_TAP * CHANNEL_SLICES * PRODUCT_TERMS; };
 #if WARPGROUPS
     const unsigned columns = stages + ELEMENT_BYTES * (warp_filter * FILTER_PITCH + slice * PRODUCT_TERMS);
     unsigned a[2][ROWS][4];
     const auto read = [&](unsigned (&to)[ROWS][4], const unsigned stage, const int number) {
-        const unsigned first = ELEMENT_BYTES * (stage + channels_of(number) + pixel_of_tap(number / PRODUCTS_OF_TAP) * SLAB_PITCH);
+        const unsigned first = ELEMENT_BYTES * (stage + channels_of(number) + pixel_of_tap(number / PRODUCTS_OF_TAP) * PIXEL_PITCH);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             read_matrices(to[r], rows[r] + first);
@@ -304,18 +379,18 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
     }
 #else
-    const unsigned columns = stages + ELEMENT_BYTES * ((warp_filter + lane / 16 * 8 + lane % 8) * FILTER_TAPS * SLAB_PITCH
-                                                       + lane / 8 % 2 * 8 + slice * PRODUCT_TERMS);
+    const unsigned columns = stages + ELEMENT_BYTES * ((warp_filter + lane / 16 * 8 + lane % 8) * TAPS * SLAB_PITCH
+                                                       + lane / 8 % 2 * CHUNK + slice * PRODUCT_TERMS);
 
     unsigned a[2][ROWS][4], b[2][COLUMNS / 2][4];
     const auto read = [&](const int buffer, const unsigned stage, const int number) {
         const unsigned tap = number / PRODUCTS_OF_TAP, first = ELEMENT_BYTES * (stage + channels_of(number));
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            read_matrices(a[buffer][r], rows[r] + first + ELEMENT_BYTES * pixel_of_tap(tap) * SLAB_PITCH);
+            read_matrices(a[buffer][r], rows[r] + first + ELEMENT_BYTES * pixel_of_tap(tap) * PIXEL_PITCH);
 #pragma unroll
         for (int c = 0; c < COLUMNS / 2; c++)
-            read_matrices(b[buffer][c], columns + first + ELEMENT_BYTES * (c * 16 * FILTER_TAPS + tap) * SLAB_PITCH);
+            read_matrices(b[buffer][c], columns + first + ELEMENT_BYTES * (c * 16 * TAPS + tap) * SLAB_PITCH);
     };
     const auto multiply = [&](const int number) {
 #pragma unroll
@@ -353,7 +428,7 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #if SHARED_SUMS
             move<2>(sums + slice * SLICE_SUMS + row * SUMS_PITCH + column, neighbours);
 #else
-            *reinterpret_cast<unsigned *>(tile + row * TILE_PITCH + column) = pair_of(neighbours);
+            store<2>(tile + row * TILE_PITCH + column, neighbours);
 #endif
         }
     }
