@@ -86,10 +86,10 @@ def _types(signature: Any) -> list[str]:
 
 @contextmanager
 def without_gpu(_: str) -> Iterator[None]:
-    """Let ``@cuda.jit`` take signatures: Numba compiles such a kernel at once, for the GPU that is there."""
+    """Tell modules that a GPU is there; let ``@cuda.jit`` take signatures, for which Numba compiles at once, for that GPU."""
     from numba import cuda
 
-    own = cuda.jit
+    own, available = cuda.jit, cuda.is_available
 
     def jit(func_or_sig: Any = None, **keywords: Any) -> Any:
         if func_or_sig is None or inspect.isfunction(func_or_sig):
@@ -102,11 +102,11 @@ def without_gpu(_: str) -> Iterator[None]:
 
         return compiled_later
 
-    cuda.jit = jit
+    cuda.jit, cuda.is_available = jit, lambda: True
     try:
         yield
     finally:
-        cuda.jit = own
+        cuda.jit, cuda.is_available = own, available
 
 
 def _value(name: str, argument: Argument, rng: np.random.Generator) -> NDArray[Any] | np.generic | int | float:

@@ -381,6 +381,26 @@ def test_a_numba_script_with_signatures_is_read_without_a_gpu(tmp_path: Path) ->
     assert "left out of own.py, because it fails without a GPU: line 13, 14" in " ".join(found.prediction.notes)
 
 
+def test_a_package_that_asks_numba_for_a_gpu_is_told_that_one_is_there(tmp_path: Path) -> None:
+    """Its ``__init__`` puts something else in the place of a device function where there is none."""
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from numba import cuda\nfrom . import core\n"
+        "if not cuda.is_available():\n    core.half = lambda: print('no driver')\nNAME = 'package'\n"
+    )
+    (package / "core.py").write_text(
+        "from numba import cuda\nfrom package import NAME\n@cuda.jit(device=True)\ndef half(x):\n    return x * 0.5\n"
+    )
+    file = package / "own.py"
+    file.write_text(
+        "from numba import cuda\nfrom . import core\n"
+        "@cuda.jit\ndef halve(x):\n    i = cuda.grid(1)\n    x[i] = core.half(x[i])\n"
+    )
+    found = pm.analyze(file, args=["f32[32]=3"], grid=1, block=32, gpu="h200")
+    assert set(found.outputs["x"]) == {1.5}
+
+
 def test_a_constexpr_may_be_a_type_of_triton(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(
