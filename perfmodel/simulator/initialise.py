@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +118,15 @@ def parameter_value(memory: GlobalMemory, argument: Parameter) -> Any:
     return argument
 
 
+def require_declared(given: Iterable[str], declared: Iterable[str]) -> None:
+    """That the module declares what constants are given for; ``SimulationError`` names what it declares."""
+    own = {name for name in declared if "$" not in name}
+    unknown = sorted({*given} - own)
+    if unknown:
+        listed = ", ".join(sorted(own)) or "none"
+        raise SimulationError(f"constant {unknown[0]!r} is not a variable of the module, which has: {listed}")
+
+
 def initialise(program: Program, call: KernelCall) -> Contents:
     """Memories of a launch, with the buffers and constants of the call in place.
 
@@ -126,9 +136,7 @@ def initialise(program: Program, call: KernelCall) -> Contents:
     memory = GlobalMemory(call.memory)
     values = [parameter_value(memory, argument) for argument in call.parameters]
     given = {buffer.name: buffer for buffer in call.constants}
-    unknown = given.keys() - program.kernel.variables.keys()
-    if unknown:
-        raise SimulationError(f"constant {sorted(unknown)[0]!r} is not a variable of the module")
+    require_declared(given, program.kernel.variables)
     addresses: dict[str, int] = {}
     for variable in program.variables(Space.GLOBAL):
         addresses[variable.name] = (

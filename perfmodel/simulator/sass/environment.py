@@ -20,7 +20,7 @@ from ...machine_code.operands import Constant
 from ...machine_code.program import MachineCode
 from ..access import Site
 from ..global_memory import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Bytes, GlobalMemory
-from ..initialise import bytes_of, parameter_value
+from ..initialise import bytes_of, parameter_value, require_declared
 from ..machine import Environment
 
 
@@ -234,9 +234,7 @@ def make_environment(kernel: MachineCode, launch: Launch, call: KernelCall, site
     values = [parameter_value(memory, argument) for argument in call.parameters]
     cubin = kernel.cubin
     given = {buffer.name: buffer for buffer in call.constants}
-    unknown = given.keys() - {variable.name for variable in cubin.variables}
-    if unknown:
-        raise SimulationError(f"constant {sorted(unknown)[0]!r} is not a variable of the module")
+    require_declared(given, [variable.name for variable in cubin.variables])
     banks = _banks(kernel, launch, values)
     addresses = dict(cubin.external_functions)
     mentioned, holding = _mentioned(cubin), {pointer.variable for pointer in cubin.pointers}

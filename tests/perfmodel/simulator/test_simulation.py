@@ -74,7 +74,7 @@ def test_an_unknown_kernel_names_those_that_there_are() -> None:
 
 def test_an_unknown_constant_is_refused() -> None:
     given = KernelCall(parameters=call().parameters, constants=(Buffer(name="w", array=np.zeros(1)),))
-    with pytest.raises(SimulationError, match="constant 'w' is not a variable"):
+    with pytest.raises(SimulationError, match="constant 'w' is not a variable of the module, which has: none"):
         counted_run(parse_module(kernel(STORE)).kernel("k"), Launch(grid_x=1, block_x=32), given)
 
 
