@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from perfmodel.core.axes import Floats
 from perfmodel.core.json_values import plain
 from perfmodel.core.progress import Advance, no_progress
 from perfmodel.errors import InfeasibleError, InputError
@@ -18,7 +19,6 @@ from perfmodel.families.user.family import UserFamily
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.records.tuning_cache import TunedRun, TuningCache, Values
-from perfmodel.tuning.axes import Floats
 from perfmodel.tuning.guided_search import GuidedSearch
 from perfmodel.tuning.space_search import executed_seconds
 from perfmodel.tuning.tuning_run import TuningEnd, run_search

@@ -13,38 +13,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..core.axes import Axis, Floats, axes_of
+from ..core.gaussian_process import Process
 from ..families.base import Batch, enum_of
 
-Floats = NDArray[np.float64]
-
-OTHER_CHOICE = 2.0
-"""Distance of two candidates that differ in a choice; in a number, that of its doublings."""
-CORRELATION_LENGTH = 4.0
-NOISE = 0.05
-"""Part of the errors' variance that candidates do not share with any other."""
-LEAST_LOG_SPREAD = 0.1
-"""Standard deviation of the errors that is expected at least."""
+VARIANCE = 0.05
+"""Expected variance of the logarithm of the errors, of each of the process's parts."""
 
 
-def places(batch: Batch[Any]) -> Floats:
-    """Candidates as points, shape ``(n, columns)``, in which the distance along a column is what its field differs by.
+def axes(batch: Batch[Any]) -> tuple[Axis, ...]:
+    """The axes of candidates: amounts by their logarithm, choices all equally far from one another.
 
     >>> from perfmodel import TiledConv2dConfiguration as Tiled
-    >>> places(Batch.of([Tiled(block_size_x=16), Tiled(block_size_x=64)]))[:, 0]
-    array([4., 6.])
+    >>> block_size, tile = axes(Batch.of([Tiled(block_size_x=16 * 2**n, tile_size_x=1 + n % 2) for n in range(3)]))
+    >>> block_size.row(0).round(2).tolist(), tile.row(0).tolist()
+    ([0.0, 1.22, 2.45], [0.0, 1.5, 0.0])
     """
-    columns: list[Floats] = []
-    for name, column in batch.columns.items():
-        if enum_of(batch.configuration_type, name) is None and column.min() > 0:
-            columns.append(np.log2(column.astype(np.float64)))
-        else:
-            columns += [
-                OTHER_CHOICE / 2 * (column == code) for code in np.unique(column)[1:] if len(np.unique(column)) > 1
-            ]
-            columns += [OTHER_CHOICE / 2 * (column == np.unique(column)[0])] if len(np.unique(column)) > 1 else []
-    return np.stack([np.asarray(one, np.float64) for one in columns], axis=1)
+    return axes_of(
+        {
+            name: (column if _is_amount(batch, name) else column.astype(str)).tolist()
+            for name, column in batch.columns.items()
+        }
+    )
+
+
+def _is_amount(batch: Batch[Any], name: str) -> bool:
+    return enum_of(batch.configuration_type, name) is None and bool(batch[name].min() > 0)
 
 
 @dataclass(slots=True)
@@ -53,33 +48,37 @@ class Screening:
 
     batch: Batch[Any]
     seconds: Floats
-    _places: Floats = field(init=False)
+    _process: Process = field(init=False)
     _seen: list[int] = field(default_factory=list)
+    _fastest: float = np.inf
+    """Logarithm of the time of the fastest that was compiled."""
     _log_errors: list[float] = field(default_factory=list)
-    """Of the seen ones; NaN where a candidate does not compile or fit."""
+    """Of those that compile and fit, in the order of the process."""
 
     def __post_init__(self) -> None:
-        self._places = places(self.batch)
+        self._process = Process(axes(self.batch), VARIANCE)
 
     def note(self, indices: Sequence[int], seconds: Floats) -> None:
         """The compiled times of some candidates, infinite where one does not compile or fit."""
         self._seen += indices
-        self._log_errors += np.where(
-            np.isfinite(seconds), np.log(seconds / self.seconds[list(indices)]), np.nan
-        ).tolist()
+        for index, own in zip(indices, seconds.tolist(), strict=True):
+            if np.isfinite(own):
+                self._process.add(index)
+                self._log_errors.append(float(np.log(own / self.seconds[index])))
+                self._fastest = min(self._fastest, float(np.log(own)))
+        if self._log_errors:
+            self._process.fit(self._deviations())
+
+    def _deviations(self) -> Floats:
+        """The errors around their median."""
+        return np.array(self._log_errors) - np.median(self._log_errors)
 
     def corrected(self) -> tuple[Floats, Floats]:
         """Logarithm of the time of every candidate with the errors of its neighbours, and its standard deviation."""
-        errors = np.array(self._log_errors)
-        known = np.isfinite(errors)
-        if not known.any():
+        if not self._log_errors:
             return np.log(self.seconds), np.zeros(len(self.seconds))
-        errors, at = errors[known], self._places[np.array(self._seen)[known]]
-        mean, spread = float(np.median(errors)), max(float(errors.std()), LEAST_LOG_SPREAD)
-        weights = np.linalg.solve(_alike(at, at) + NOISE * np.eye(len(at)), np.eye(len(at)))
-        near = _alike(self._places, at)
-        left = np.maximum(1.0 - np.einsum("ij,jk,ik->i", near, weights, near), 0.0)
-        return np.log(self.seconds) + mean + near @ (weights @ (errors - mean)), spread * np.sqrt(left)
+        error, deviation = self._process.posterior(self._deviations())
+        return np.log(self.seconds) + np.median(self._log_errors) + error, deviation
 
     def next(self, number: int, least: int) -> list[int]:
         """Indices of those that have not been seen and may be the fastest: by corrected time less its standard deviation.
@@ -88,16 +87,10 @@ class Screening:
         """
         time, deviation = self.corrected()
         hopeful = time - deviation
-        fastest = np.fmin.reduce(np.array(self._log_errors) + np.log(self.seconds[self._seen]), initial=np.inf)
         hopeful[self._seen] = np.inf
         order = np.argsort(hopeful, kind="stable")[: max(number, 0)]
         return [
             int(index)
             for place, index in enumerate(order)
-            if np.isfinite(hopeful[index]) and (place < least or hopeful[index] < fastest)
+            if np.isfinite(hopeful[index]) and (place < least or hopeful[index] < self._fastest)
         ]
-
-
-def _alike(one: Floats, other: Floats) -> Floats:
-    distance = np.abs(one[:, None, :] - other[None, :, :]).sum(axis=2)
-    return np.asarray(np.exp(-distance / CORRELATION_LENGTH))

@@ -1,6 +1,6 @@
 """Which configuration to measure next: what is predicted, corrected by what has been measured so far.
 
-The logarithm of a time is what the model predicts plus a Gaussian process over the parameters (`process`), in which the
+The logarithm of a time is what the model predicts plus a Gaussian process over the parameters, in which the
 prediction is an axis of its own: where the model misleads, runs say so. The first runs are the predicted best and the predicted
 best of each variant, since a model may misjudge one as a whole. Then the next configuration is the one with the largest expected
 improvement (Jones, Schonlau and Welch 1998); every third is a neighbour of the fastest so far, however sure the process
@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from ..core.axes import Axis, Floats, axes_of, number_axis
+from ..core.gaussian_process import Process, filled
 from ..errors import InputError
-from .axes import Axis, Floats, axes_of, number_axis
-from .process import Process, filled
 
 UNGUIDED_RUNS = 4
 """Configurations, spread over the space, before the first estimate, where nothing is predicted."""
@@ -93,7 +93,7 @@ class GuidedSearch:
             raise InputError(f"predicted_s of shape {predicted.shape}: one time for each of {count} configurations")
         self._rng = np.random.default_rng(self.seed)
         self._open = ~np.isposinf(predicted)
-        self._axes = axes_of(self.values) or (Axis(np.zeros(count, np.intp), np.zeros((1, 1))),)
+        self._axes = axes_of(self.values)
         known = np.isfinite(predicted)
         self._guided = bool(known.any())
         self._expected = filled(self._axes, np.where(known, np.log(np.where(known, predicted, 1.0)), np.nan))

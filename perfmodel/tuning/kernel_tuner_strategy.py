@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.axes import Floats
 from ..errors import InputError
 from ..families.user.configuration import with_values
 from ..families.user.family import call_problem
@@ -15,7 +16,6 @@ from ..families.user.tuning_call import TuningCall
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..prediction.scenario import scenario_of
-from .axes import Floats
 from .guided_search import TOLERANCE, GuidedSearch
 from .space_search import executed_seconds
 

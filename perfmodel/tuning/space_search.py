@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.axes import Floats
 from ..core.progress import Advance, no_progress
 from ..families.base import Batch
 from ..families.profiling import gather_profiles
@@ -16,7 +17,6 @@ from ..prediction.evaluation import evaluate_batch
 from ..prediction.feasibility import FITS, feasibility
 from ..prediction.scenario import Scenario
 from ..profiles.kernel_profile import Fidelity, KernelProfile
-from .axes import Floats
 from .guided_search import GuidedSearch
 
 _AT_ONCE = 4

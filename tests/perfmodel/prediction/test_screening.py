@@ -8,7 +8,7 @@ import pytest
 from perfmodel.families.base import Batch, Product
 from perfmodel.families.direct_conv2d import DirectConv2dConfiguration
 from perfmodel.families.direct_conv2d.configuration import Accumulators, Exchange, Reuse
-from perfmodel.prediction.screening import Screening, places
+from perfmodel.prediction.screening import Screening, axes
 
 VALUES = {
     "reuse": (Reuse.COLUMN_ROW,),
@@ -71,5 +71,8 @@ def test_where_no_other_candidate_is_likely_to_be_faster_only_the_least_number_f
     assert len(screening.next(4, least=3)) == 3
 
 
-def test_a_field_without_a_second_value_is_no_distance() -> None:
-    assert places(BATCH).shape == (len(BATCH), 4 + 3)  # a column for each method, one for each number
+def test_a_field_without_a_second_value_has_no_axis() -> None:
+    exchange, *numbers = axes(BATCH)
+    assert sorted(set(exchange.row(0).tolist())) == [0.0, 1.5]  # four methods, each as far from the others
+    assert len(numbers) == 3
+    assert len(axes(BATCH.take([0]))) == 1

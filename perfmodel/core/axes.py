@@ -40,7 +40,7 @@ class Axis:
 
 
 def axes_of(values: Mapping[str, Sequence[Any]]) -> tuple[Axis, ...]:
-    """The axes of n configurations; what is the same in all of them has none.
+    """The axes of n configurations: what is the same in all of them has none, but for one axis where all is.
 
     Positive numbers stand by their logarithm, since twice the block size is one step wherever one starts, other numbers as they
     are, all in units of their deviation; texts, other objects and numbers of variants are all equally far from one another.
@@ -52,7 +52,9 @@ def axes_of(values: Mapping[str, Sequence[Any]]) -> tuple[Axis, ...]:
     >>> block.row(0).round(2).tolist(), kind.row(0).tolist()
     ([0.0, 1.22, 2.45], [0.0, 1.5, 0.0])
     """
-    return tuple(_axis(list(column)) for column in values.values() if len(set(column)) > 1)
+    columns = [list(column) for column in values.values()]
+    several = tuple(_axis(column) for column in columns if len(set(column)) > 1)
+    return several or (_variants(np.zeros(len(columns[0]), np.intp), 1),)
 
 
 def _axis(column: list[Any]) -> Axis:
