@@ -35,7 +35,7 @@ from perfmodel.families.registry import family as family_of_name
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import KernelCall, Launch
 from perfmodel.machine_code.program import MachineCode
-from perfmodel.machine_code.schedule import issue_cycles, loads_in_flight
+from perfmodel.machine_code.schedule import copies_ahead, issue_cycles, loads_in_flight
 from perfmodel.memory.hierarchy import CacheObserver, executed_record, grid_shape, hierarchy_of, with_hierarchy
 from perfmodel.profiles.blocks.block_runs import Guest
 from perfmodel.profiles.blocks.launch_counts import count_launch
@@ -113,13 +113,22 @@ def simulated(case: Case, keep: Path) -> Simulated:
         code, _ = executable(compiled)
         trips = loads_in_flight(code) if isinstance(code, MachineCode) else {}
         cycles = issue_cycles(code) if isinstance(code, MachineCode) else None
-        make = partial(CacheObserver, launch, GPU, compiled.resources, trips=trips, cycles=cycles)
+        ahead = copies_ahead(code) if isinstance(code, MachineCode) else 0
+        make = partial(CacheObserver, launch, GPU, compiled.resources, trips=trips, cycles=cycles, ahead=ahead)
         start = time.process_time()
         counted = count_launch(code, launch, call, guests=[Guest(blocks=make().blocks, make=make)])
         record = counted.observers[0].record(counted.segments)
         if counted.shape != grid_shape(launch):
             record = executed_record(
-                code, launch, call, GPU, compiled.resources, trips=trips, cycles=cycles, shape=counted.shape
+                code,
+                launch,
+                call,
+                GPU,
+                compiled.resources,
+                trips=trips,
+                cycles=cycles,
+                ahead=ahead,
+                shape=counted.shape,
             )
         seconds = time.process_time() - start
         keep.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from ..core.numbers import numbers
 from .control_flow import within_procedures
 from .instruction import MachineInstruction
 from .opcodes import LOADS_THROUGH_L1
+from .operands import Immediate
 from .program import MachineCode, reachable_blocks
 
 BARRIERS = 6
@@ -130,21 +131,34 @@ def issue_cycles(code: MachineCode) -> NDArray[np.int64]:
     return np.cumsum(np.maximum(stall, 1)) - np.maximum(stall, 1)
 
 
+def copies_ahead(code: MachineCode) -> int:
+    """How many groups of asynchronous copies are on their way, at most, while a warp uses what it has copied before.
+
+    0 where a warp waits for its copies by an ``mbarrier``: the code does not say how far ahead they are.
+    """
+    if not any(i.name == "LDGSTS" and not i.never for i in code.instructions):
+        return 0
+    waits = [i for i in code.instructions if i.name == "DEPBAR" and i.has("LE") and not i.never]
+    return max((o.value or 0 for i in waits for o in i.operands if isinstance(o, Immediate)), default=0)
+
+
 def loads_in_flight(code: MachineCode) -> dict[int, int]:
-    """The number of the round trip of each global load that some path reaches, by the index of the instruction.
+    """The number of the round trip of each global load and asynchronous copy that some path reaches, by instruction.
 
     Loads with the same number are issued before the warp waits for any of them: a new round trip begins with the first load
-    after an instruction that waits for a load, after a branch back and after a barrier of the block.
+    after an instruction that waits for a load or for copies, after a branch back and after a barrier of the block.
     """
     _, releases, _, waits = (values.tolist() for values in fields(code.instructions))
     reached = reachable_blocks(code.blocks)
-    trip, awaited, trips = 0, 0, dict[int, int]()
+    trip, awaited, copying, trips = 0, 0, False, dict[int, int]()
     for block in code.blocks:
         for index, instruction in enumerate(block.instructions, block.first):
-            if awaited & waits[index]:
-                trip, awaited = trip + 1, 0
+            if awaited & waits[index] or (instruction.name == "DEPBAR" and copying):
+                trip, awaited, copying = trip + 1, 0, False
             if instruction.never:
                 continue
+            if block.index in reached and instruction.name == "LDGSTS":
+                trips[index], copying = trip, True
             if block.index in reached and instruction.class_name in LOADS_THROUGH_L1:
                 trips[index] = trip
                 awaited |= 1 << releases[index] if releases[index] < BARRIERS else 0

@@ -22,6 +22,8 @@ _MAX_RESIDENT = 16
 _STREAMED_BLOCKS = 256
 _STREAMED_THREADS = 1 << 15
 """Blocks whose streams are taken at most, and their threads."""
+LATER_PLACES = 1
+"""Places of an SM for blocks of later waves that are looked at, at most."""
 _GPC_BLOCKS = 128
 """Blocks of a GPC's first wave that are executed at most, where each SM has several."""
 
@@ -125,17 +127,18 @@ def _first_blocks_of_gpcs(total: int, together: int, gpu: Gpu) -> list[list[NDAr
 
 
 def _later_blocks_of_gpc(total: int, resident: int, gpu: Gpu, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Two blocks for each SM of a GPC, one after the other, from the middle of a grid of several waves.
+    """Blocks of each SM of a GPC, two for each of the places that it has, from the middle of a grid of several waves.
 
     Places become free in any order, so that of as many consecutive blocks as there are GPCs each has one, whichever.
     """
-    sms = int(sms_of_gpcs(gpu)[0])
-    needed = 2 * sms * gpu.gpc_count
+    sms, places = int(sms_of_gpcs(gpu)[0]), min(resident, LATER_PLACES)
+    needed = 2 * places * sms * gpu.gpc_count
     if gpu.l2_requests_merged == 1 or total < resident * gpu.sm_count + needed:
         return []
     begin = (total - needed) // 2
-    blocks = begin + gpu.gpc_count * np.arange(2 * sms) + rng.integers(0, gpu.gpc_count, 2 * sms)
-    return list(blocks.reshape(2, sms).T)
+    blocks = begin + gpu.gpc_count * np.arange(2 * places * sms) + rng.integers(0, gpu.gpc_count, 2 * places * sms)
+    waves = [rng.permutation(wave) for wave in blocks.reshape(2, -1)]
+    return list(np.concatenate([wave.reshape(places, sms) for wave in waves]).T)
 
 
 def begins_of_blocks(steps: NDArray[np.int64], slots: int) -> NDArray[np.float64]:

@@ -45,6 +45,7 @@ class CacheRecord:
         uncached_sectors: Sectors that the blocks ask for past L1, of all reads.
         uncached_load_sectors: Those of loads alone.
         copies: Whether there are asynchronous copies.
+        ahead: Groups of these that are on their way while others are used (`copies_ahead`).
         executed: Blocks that these come from.
     """
 
@@ -55,6 +56,7 @@ class CacheRecord:
     uncached_sectors: float
     uncached_load_sectors: float
     copies: bool
+    ahead: int
     executed: int
 
     def to_bytes(self) -> bytes:
@@ -63,7 +65,14 @@ class CacheRecord:
         arrays = {_TRACED + f.name: _narrow(getattr(self.traced, f.name)) for f in fields(self.traced)}
         arrays |= {_ATOMICS + f.name: _narrow(getattr(self.atomics, f.name)) for f in fields(self.atomics)}
         arrays |= {_STORES + f.name: _narrow(getattr(self.stores, f.name)) for f in fields(self.stores)}
-        numbers = [self.uncached_sectors, self.uncached_load_sectors, self.copies, self.executed, self.traced.l1_share]
+        numbers = [
+            self.uncached_sectors,
+            self.uncached_load_sectors,
+            self.copies,
+            self.ahead,
+            self.executed,
+            self.traced.l1_share,
+        ]
         np.savez(
             archive,
             **arrays,
@@ -80,7 +89,7 @@ class CacheRecord:
         """The record that `to_bytes` wrote."""
         with np.load(io.BytesIO(data)) as archive:
             columns = {name: _wide(archive[name]) for name in archive.files}
-        of_uncached, of_loads, copies, executed, of_l1 = columns["numbers"].tolist()
+        of_uncached, of_loads, copies, ahead, executed, of_l1 = columns["numbers"].tolist()
         places = columns["places"].tolist()
         return cls(
             traced=Traced(**{f.name: columns[_TRACED + f.name] for f in fields(Traced)} | {"l1_share": of_l1}),
@@ -90,6 +99,7 @@ class CacheRecord:
             uncached_sectors=of_uncached,
             uncached_load_sectors=of_loads,
             copies=bool(copies),
+            ahead=int(ahead),
             executed=int(executed),
         )
 

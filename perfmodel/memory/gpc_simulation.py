@@ -1,27 +1,31 @@
-"""Requests of the SMs of a GPC for L2, round trip by round trip: which of them join, and how far SMs drift apart.
+"""Requests of the SMs of a GPC for L2, in order of time: what L1 misses, which of them join, and how far blocks drift apart.
 
 SMs whose requests join get one answer, so they go on together: four SMs that ask together stay together for as long as all of
 what they wait for comes in common. What each waits for alone, and what its own work takes longer, drives them apart: places of
-lines in L2, requests that queue, blocks of an SM that take turns. DRAM brings SMs together again: who comes late finds in L2 what
+lines in L2, requests that queue, blocks of an SM that share it. DRAM brings SMs together again: who comes late finds in L2 what
 others have waited for (micro-benchmark ``drift`` on an H200).
 
 All resident blocks of an SM begin together. A block asks for what it misses in a round trip, waits for all of it, and works
-until the next one; an SM works for one block after the other, and passes one request after the other on. Blocks of later waves
-begin where those of the first one ended.
+until the next one. An SM works for all blocks that have their data at once, for the oldest most: where a step takes it longer
+than memory takes to answer, the oldest goes ahead and what it loads is gone from L1 when the youngest asks for it; where memory
+takes longer, a block that comes late waits for what is on its way already, and they go on together (micro-benchmark ``tiles``).
+Blocks of later waves begin where those of the first one ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import SECTOR_BYTES
+from ..core.constants import LINE_BYTES, SECTOR_BYTES
 from ..gpus.gpu import Gpu
 from .fitted_shares import shares
-from .l1 import missed_sectors, with_own_stacks
+from .l1 import with_own_stacks
 from .trace import LOCAL_LINES, SECTORS_OF_MASK, LineAccesses
 
 Integers = NDArray[np.int64]
@@ -30,6 +34,10 @@ Floats = NDArray[np.float64]
 _SEED = 0
 _SM_BITS = 50
 """The stacks of an SM are fewer lines than ``2 ** 50``."""
+_DRAWN = 4096
+"""Random numbers of each kind that are drawn; more than so many repeat them."""
+_LONG_AGO = -1e18
+_SECTORS = SECTORS_OF_MASK.tolist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +50,7 @@ class Pace:
         in_dram: Part of the lines that L2 does not hold yet.
         gpcs_of_line: That ask for such a line, on average.
         share: Part of all lines that is looked at.
-        steady: Whether blocks neither wait nor work longer than others, so that all stay together.
+        ahead: Round trips that a block makes ahead of the one whose data it works with.
     """
 
     works_cycles: float
@@ -50,14 +58,15 @@ class Pace:
     in_dram: float = 1.0
     gpcs_of_line: float = 1.0
     share: float = 1.0
-    steady: bool = False
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MergedTraffic:
-    """Sectors that the SMs of some GPCs ask for over ``blocks`` blocks, and requests for a sector that L2 sees of them."""
+    """Sectors that ``blocks`` blocks load and that SMs ask L2 for, and requests for a sector that L2 sees of these."""
 
     blocks: int
+    loaded: int
     asked: int
     requests: int
 
@@ -67,19 +76,9 @@ class MergedTraffic:
         return self.requests / self.asked if self.asked else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What blocks of an SM ask L2 for: an entry a block, round trip and line; ``slot`` numbers blocks, ``trips`` are theirs."""
-
-    line: Integers
-    mask: Integers
-    trip: Integers
-    slot: Integers
-    trips: Integers
-
-    def of_sm(self, number: int) -> _Asked:
-        """The same, with local memory that no other SM has."""
-        return replace(self, line=np.where(self.line >= LOCAL_LINES, self.line + (number << _SM_BITS), self.line))
+NO_TRAFFIC = MergedTraffic(0, 0, 0, 0)
+_Trip = list[tuple[int, int, bool]]
+"""Lines of a round trip, their sectors as bits, and whether they are loaded."""
 
 
 def merged_traffic(
@@ -90,6 +89,7 @@ def merged_traffic(
     gpu: Gpu,
     *,
     cached: bool = True,
+    together: int | None = None,
     warmed_up_by: int = 0,
     begins: Sequence[Floats] | None = None,
 ) -> tuple[MergedTraffic, list[Floats]]:
@@ -102,8 +102,9 @@ def merged_traffic(
         pace: how fast the blocks go on.
         gpu: the GPU.
         cached: whether L1 keeps anything.
+        together: how many blocks an SM runs at once, the next one when one ends; all when None.
         warmed_up_by: how many of the first blocks of each SM do not count.
-        begins: cycles after which the SMs of each GPC begin; together when None.
+        begins: of each GPC the cycles after which the first blocks of each SM begin, shape ``(SMs, blocks)``; at once when None.
 
     Returns:
         The traffic; and of each GPC the cycles, shape ``(SMs, blocks)``.
@@ -113,19 +114,24 @@ def merged_traffic(
     >>> pace = Pace(works_cycles=1000.0, sector_cycles=1.0)
     >>> two_sms = [np.array([0]), np.array([1])]
     >>> merged_traffic(both, [two_sms], 1024, pace, load_gpu("h200"))[0]  # they miss two sectors each, ask once
-    MergedTraffic(blocks=2, asked=4, requests=2)
+    MergedTraffic(blocks=2, loaded=4, asked=4, requests=2)
     """
-    asked = requests = 0
+    loaded = asked = requests = 0
     ends = []
     for number, sms in enumerate(gpcs):
-        asked_by = [_asked(accesses, run, l1_bytes, cached, warmed_up_by) for run in sms]
-        run = _GpcRun([one.of_sm(sm) for sm, one in enumerate(asked_by)], pace, gpu)
-        run.go(np.zeros(len(sms)) if begins is None else begins[number])
-        asked += run.asked
-        requests += run.requests
-        ends.append(run.now)
+        port = _Port(pace, gpu, len(sms))
+        lines = max(round(l1_bytes / LINE_BYTES), 1) if cached else 0
+        run = [
+            _Sm(accesses, blocks, sm, lines, together or len(blocks), warmed_up_by, port)
+            for sm, blocks in enumerate(sms)
+        ]
+        _go(run, [[0.0] * len(sm.blocks) for sm in run] if begins is None else begins[number].tolist())
+        loaded += sum(sm.loaded for sm in run)
+        asked += sum(sm.asked for sm in run)
+        requests += port.requests
+        ends.append(_table([sm.ends for sm in run]))
     blocks = sum(len(run) - warmed_up_by for sms in gpcs for run in sms)
-    return MergedTraffic(blocks=blocks, asked=asked, requests=requests), ends
+    return MergedTraffic(blocks=blocks, loaded=loaded, asked=asked, requests=requests), ends
 
 
 def share_of_launch(first: MergedTraffic, later: MergedTraffic, asked_per_block: float, ramp_up: float) -> float:
@@ -137,8 +143,9 @@ def share_of_launch(first: MergedTraffic, later: MergedTraffic, asked_per_block:
         asked_per_block: sectors, over the whole launch.
         ramp_up: part of the blocks that are in the first wave.
 
-    >>> half = MergedTraffic(blocks=2, asked=4, requests=2)
-    >>> share_of_launch(half, MergedTraffic(blocks=2, asked=4, requests=4), 2.0, 0.5)  # half of what is asked is the first wave's
+    >>> half = MergedTraffic(blocks=2, loaded=4, asked=4, requests=2)
+    >>> all_of_it = MergedTraffic(blocks=2, loaded=4, asked=4, requests=4)
+    >>> share_of_launch(half, all_of_it, 2.0, 0.5)  # half of what is asked is the first wave's
     0.75
     """
     of_first = ramp_up * first.asked / max(first.blocks, 1)
@@ -146,161 +153,242 @@ def share_of_launch(first: MergedTraffic, later: MergedTraffic, asked_per_block:
     return part * first.rate + (1.0 - part) * later.rate
 
 
-def _asked(accesses: LineAccesses, run: Integers, l1_bytes: float, cached: bool, warmed_up_by: int) -> _Asked:
-    """What the blocks of an SM miss, each round trip of all of them before the next one of any, and what waits with them."""
-    accesses = with_own_stacks(accesses, run, warmed_up_by or len(run))
-    chosen = np.flatnonzero(np.isin(accesses.block, run))
-    by_number = np.argsort(run)
-    turn = by_number[np.searchsorted(run[by_number], accesses.block[chosen])]
-    times = accesses.step[chosen], accesses.trip[chosen]
-    in_turn = np.lexsort((accesses.warp[chosen], turn, *times, turn >= warmed_up_by))
-    order, slot = chosen[in_turn], turn[in_turn] - warmed_up_by
-    masks = missed_sectors(accesses, order, l1_bytes) if cached else accesses.sectors[order] * accesses.load[order]
-    own = slot >= 0
-    order, slot, masks = order[own], slot[own], masks[own]
-    line, trip = accesses.line[order], accesses.trip[order]
-    trips = np.zeros(max(len(run) - warmed_up_by, 0), np.int64)
-    np.maximum.at(trips, slot, trip + 1)
-    # who finds a line in L1 that is still on its way waits for it, too
-    number = np.unique(line, return_inverse=True)[1]
-    fetched = number * (int(trip.max(initial=0)) + 1) + trip
-    waits = np.isin(fetched, fetched[masks > 0]) & accesses.load[order]
-    keys = np.stack([slot[waits], fetched[waits]])
-    _, first, same = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-    of_block = np.zeros(len(first), np.int64)
-    np.bitwise_or.at(of_block, same.reshape(-1), masks[waits])
-    in_time = np.argsort(first)
-    kept = np.flatnonzero(waits)[first[in_time]]
-    return _Asked(line[kept], of_block[in_time], trip[kept], slot[kept], trips)
+def _table(rows: Sequence[Sequence[float]]) -> Floats:
+    """Rows of numbers side by side, the shorter ones filled up with zeros."""
+    found = np.zeros((len(rows), max([1, *(len(row) for row in rows)])))
+    for own, row in zip(found, rows, strict=True):
+        own[: len(row)] = row
+    return found
 
 
-class _GpcRun:
-    """The SMs of one GPC on their way: ``now`` says how far each block is, in cycles, shape ``(SMs, blocks)``."""
-
-    def __init__(self, of_sms: Sequence[_Asked], pace: Pace, gpu: Gpu) -> None:
-        self._pace, self._gpu = pace, gpu
-        self._shape = len(of_sms), max([1, *(len(one.trips) for one in of_sms)])
-        self._trips = np.zeros(self._shape, np.int64)
-        for own, one in zip(self._trips, of_sms, strict=True):
-            own[: len(one.trips)] = one.trips
-        sm = np.repeat(np.arange(len(of_sms)), [len(one.line) for one in of_sms])
-        block = sm * self._shape[1] + np.concatenate([one.slot for one in of_sms])
-        lines, number = np.unique(np.concatenate([one.line for one in of_sms]), return_inverse=True)
-        mask, trip = (np.concatenate([getattr(one, name) for one in of_sms]) for name in ("mask", "trip"))
-        order = np.lexsort((block, trip))
-        self._sm, self._block, self._line, self._mask = (column[order] for column in (sm, block, number, mask))
-        self._bounds = np.searchsorted(trip[order], np.arange(int(self._trips.max()) + 1))
-        self._rng = np.random.default_rng(_SEED)
-        self._in_dram = self._rng.random(len(lines)) < pace.in_dram
-        self.asked, self.requests = int(SECTORS_OF_MASK[mask].sum()), 0
-        self.now: Floats = np.zeros(self._shape)
-
-    def go(self, begins: Floats) -> None:
-        """Make all round trips, from the times at which the SMs begin."""
-        works = 0.0 if self._pace.steady else self._pace.works_cycles
-        self.now = begins[:, None] + works * np.cumsum(self._trips > 0, axis=1)
-        idle_from = begins
-        if not self.asked:
-            return
-        for trip in range(int(self._trips.max())):
-            alive = self._trips > trip
-            answered = self._answered(slice(*self._bounds[trip : trip + 2]), alive)
-            idle_from = self._work(answered, alive, idle_from)
-
-    def _work(self, answered: Floats, alive: NDArray[np.bool_], idle_from: Floats) -> Floats:
-        """Let each SM work for one of its blocks after the other, of those that are ready any; from when on it is idle."""
-        if self._pace.steady:
-            self.now = np.where(alive, np.max(answered), self.now)
-            return idle_from
-        ready = np.where(alive, np.maximum(answered, idle_from[:, None]), np.inf)
-        works = self._pace.works_cycles * (1.0 + shares().works_spread * self._rng.standard_normal(self._shape))
-        order = np.lexsort((self._rng.random(self._shape), ready), axis=1)
-        ready, works = (np.take_along_axis(column, order, 1) for column in (ready, np.where(alive, works, 0.0)))
-        worked = np.cumsum(works, axis=1)
-        ends = worked + np.maximum.accumulate(ready - (worked - works), axis=1)
-        done = np.empty_like(ends)
-        np.put_along_axis(done, order, ends, 1)
-        self.now = np.where(alive, done, self.now)
-        busy_until: Floats = np.maximum(idle_from, np.where(alive, done, -np.inf).max(axis=1))
-        return busy_until
-
-    def _answered(self, entries: slice, alive: NDArray[np.bool_]) -> Floats:
-        """When each block has what it asks for in a round trip."""
-        answered = self.now.copy()
-        if self._pace.share < 1.0:  # of the lines that are not looked at, some are missed
-            answered = np.where(alive, answered + self._gpu.l2_latency_cycles, answered)
-        block = self._block[entries]
-        if not len(block):
-            return answered
-        lines = len(self._in_dram)
-        key, of_key = np.unique(self._sm[entries] * lines + self._line[entries], return_inverse=True)
-        time = np.full(len(key), np.inf)
-        np.minimum.at(time, of_key, self.now.reshape(-1)[block])
-        first = np.full(len(key), len(block))
-        np.minimum.at(first, of_key, np.arange(len(block)))
-        mask = np.zeros(len(key), np.int64)
-        np.bitwise_or.at(mask, of_key, self._mask[entries])
-        sm, line = key // lines, key % lines
-        time = _one_after_the_other(sm, time, first, SECTORS_OF_MASK[mask] * self._pace.sector_cycles)
-        came = self._requested(line, mask, time, alive)[of_key]
-        flat: Floats = answered.reshape(-1)
-        np.maximum.at(flat, block, came)
-        return flat.reshape(self._shape)
-
-    def _requested(self, line: Integers, mask: Integers, time: Floats, alive: NDArray[np.bool_]) -> Floats:
-        """When L2 answers requests for lines at some times, which are counted."""
-        gpu, pace, rng = self._gpu, self._pace, self._rng
-        order = np.lexsort((time, mask, line))  # only requests for the same sectors of a line join
-        line, mask, time = line[order], mask[order], time[order]
-        other = np.append(True, (line[1:] != line[:-1]) | (mask[1:] != mask[:-1]))
-        starts = np.maximum.accumulate(np.where(other, np.arange(len(line)), 0))
-        begins = time[starts]
-        steady = np.ptp(self.now[alive]) == 0.0
-        spread = 0.0 if steady else float(np.std(self.now[alive]))
-        in_dram = self._in_dram[line]
-        self._in_dram[line] = False
-        others = np.full(len(line), np.inf)
-        if pace.gpcs_of_line > 1.0:
-            from scipy.special import ndtri
-
-            chance = rng.random(len(self._in_dram))[line] ** (1.0 / (pace.gpcs_of_line - 1.0))
-            others = np.mean(self.now[alive]) + spread * ndtri(np.clip(1.0 - chance, 1e-9, 1.0 - 1e-9))
-        fetched = np.where(in_dram, np.minimum(begins, others) + gpu.dram_latency_cycles, -np.inf)
-        joins = np.maximum(shares().merging_cycles, fetched - gpu.l2_latency_cycles + shares().merging_cycles - begins)
-        window = np.floor(1.0 + (time - begins - joins) / shares().merging_cycles)
-        window = np.where(time - begins < joins, 0.0, window)
-        new = other | np.append(True, window[1:] != window[:-1])
-        of_window = np.maximum.accumulate(np.where(new, np.arange(len(line)), 0))
-        rank = np.arange(len(line)) - of_window
-        leader = of_window + rank // gpu.l2_requests_merged * gpu.l2_requests_merged
-        sent, of_request = np.unique(leader, return_inverse=True)
-        sectors = SECTORS_OF_MASK[mask[sent]]
-        self.requests += int(sectors.sum())
-        came = np.maximum(time[leader] + gpu.l2_latency_cycles, fetched)
-        if not pace.steady:
-            own = (in_dram & (begins <= others) & (window == 0.0))[sent]
-            of_l2 = self._queue(int(sectors.sum()), gpu.l2_read_bytes_per_s, spread)
-            of_dram = self._queue(int(sectors[own].sum()), gpu.dram_read_bytes_per_s, spread)
-            queue = of_l2 + np.where(own, of_dram, 0.0)
-            came = came + (2.0 * rng.random(len(sent)) * (shares().slice_cycles + queue))[of_request]
-        answers = np.empty(len(came))
-        answers[order] = came
-        return answers
-
-    def _queue(self, sectors: int, bytes_per_s: float, spread_cycles: float) -> float:
-        """Mean cycles for which one of so many sectors waits for the others, if all GPCs ask for as many."""
-        scale = SECTOR_BYTES * self._gpu.sm_count / self._shape[0] / self._pace.share
-        busy = sectors * scale * self._gpu.boost_clock_hz / bytes_per_s
-        return busy * busy / (2.0 * (busy + 2.0 * spread_cycles)) if busy else 0.0
+def _trips(accesses: LineAccesses, block: int, sm: int) -> list[_Trip]:
+    """The round trips of a block, with local memory that no other SM has."""
+    at = np.flatnonzero(accesses.block == block)
+    at = at[np.lexsort((accesses.warp[at], accesses.step[at], accesses.trip[at]))]
+    trip, line = accesses.trip[at], accesses.line[at]
+    line = np.where(line >= LOCAL_LINES, line + (sm << _SM_BITS), line)
+    entries = list(zip(line.tolist(), accesses.sectors[at].tolist(), accesses.load[at].tolist(), strict=True))
+    bounds = np.searchsorted(trip, np.arange(int(trip.max(initial=-1)) + 2)).tolist()
+    return [entries[begin:end] for begin, end in pairwise(bounds)]
 
 
-def _one_after_the_other(sm: Integers, time: Floats, turn: Integers, cycles: NDArray[np.floating]) -> Floats:
-    """When each SM passes requests on that come at some times and take some cycles; of those that come together in turn."""
-    order = np.lexsort((turn, time, sm))
-    sm, time, cycles = sm[order], time[order], cycles[order]
-    before = np.cumsum(cycles) - cycles
-    before -= before[np.searchsorted(sm, sm)]
-    apart = (sm - sm[0]) * (float(np.ptp(time)) + float(cycles.sum()) + 1.0)
-    passed = np.empty(len(sm))
-    passed[order] = np.maximum.accumulate(time - before + apart) - apart + before
-    return passed
+class _Port:
+    """Where the requests of a GPC's SMs join, and L2 and DRAM behind it, of which other GPCs take their parts."""
+
+    def __init__(self, pace: Pace, gpu: Gpu, sms: int) -> None:
+        from scipy.special import ndtri
+
+        self.pace, self.gpu, self.requests = pace, gpu, 0
+        sector = SECTOR_BYTES * gpu.boost_clock_hz * gpu.sm_count / sms / pace.share
+        self._l2_sector_cycles = sector / gpu.l2_read_bytes_per_s
+        self._dram_sector_cycles = sector / gpu.dram_read_bytes_per_s
+        self._l2_free = self._dram_free = 0.0
+        self._joining: dict[tuple[int, int], tuple[float, float, int]] = {}
+        """Of sectors of a line: until when requests join the last one, when it is answered, and how many have joined."""
+        self._in_l2: dict[int, float] = {}
+        """When L2 has each line that it has been asked for."""
+        self._of_trips: dict[int, tuple[int, float, float]] = {}
+        """Of each round trip how many blocks have begun it, the mean of the times, and the squares of the distances to it."""
+        rng = np.random.default_rng(_SEED)
+        self.works: Iterator[float] = cycle(
+            (pace.works_cycles * (1.0 + shares().works_spread * rng.standard_normal(_DRAWN))).tolist()
+        )
+        self._slices: Iterator[float] = cycle((2.0 * shares().slice_cycles * rng.random(_DRAWN)).tolist())
+        self._held: Iterator[bool] = cycle((rng.random(_DRAWN) >= pace.in_dram).tolist())
+        first = rng.random(_DRAWN) ** (1.0 / max(pace.gpcs_of_line - 1.0, 1e-9))
+        self._others: Iterator[float] = cycle(ndtri(np.clip(1.0 - first, 1e-9, 1.0 - 1e-9)).tolist())
+        self._merging, self._merged = shares().merging_cycles, gpu.l2_requests_merged
+
+    def begins_trip(self, trip: int, time: float) -> None:
+        """Take note of when a block begins a round trip."""
+        count, mean, squares = self._of_trips.get(trip, (0, 0.0, 0.0))
+        distance, count = time - mean, count + 1
+        mean += distance / count
+        self._of_trips[trip] = count, mean, squares + distance * (time - mean)
+
+    def answered(self, line: int, mask: int, time: float, trip: int, counts: bool) -> float:
+        """When a request for sectors of a line, made at a time in a round trip of its block, is answered."""
+        until, came, joined = self._joining.get((line, mask), (_LONG_AGO, 0.0, 0))
+        if time < until and joined < self._merged:
+            self._joining[line, mask] = until, came, joined + 1
+            return came
+        sectors = _SECTORS[mask]
+        self.requests += sectors * counts
+        in_l2 = self._in_l2.get(line)
+        if in_l2 is None:
+            in_l2 = self._in_l2[line] = _LONG_AGO if next(self._held) else self._from_dram(time, trip, sectors)
+        served = max(time, self._l2_free)
+        self._l2_free = served + sectors * self._l2_sector_cycles
+        came = max(served + self.gpu.l2_latency_cycles, in_l2) + next(self._slices)
+        until = max(served, in_l2 - self.gpu.l2_latency_cycles) + self._merging
+        self._joining[line, mask] = until, came, 1
+        return came
+
+    def _from_dram(self, time: float, trip: int, sectors: int) -> float:
+        """When DRAM gives a line that this GPC asks for at a time, if no other one has done so before."""
+        if self.pace.gpcs_of_line > 1.0:
+            count, mean, squares = self._of_trips[trip]
+            time = min(time, mean + (squares / count) ** 0.5 * next(self._others))
+        served = max(time, self._dram_free)
+        self._dram_free = served + sectors * self._dram_sector_cycles
+        return served + self.gpu.dram_latency_cycles
+
+
+class _Sm:
+    """An SM with its L1 and its blocks, the oldest first: ``ends`` says when each of them has what it asked for last."""
+
+    def __init__(
+        self,
+        accesses: LineAccesses,
+        run: Integers,
+        number: int,
+        lines: int,
+        together: int,
+        warmed_up_by: int,
+        port: _Port,
+    ) -> None:
+        accesses = with_own_stacks(accesses, run, together)
+        self.blocks = [_trips(accesses, block, number) for block in run.tolist()]
+        self._port, self._lines, self._together, self._warmed_up_by = port, lines, together, warmed_up_by
+        self._l1: dict[int, tuple[int, float, int, int]] = {}
+        """Of each line its sectors, when they have come, when it was used last and its place."""
+        self._places: list[int] = []
+        """The line in each place of L1."""
+        self._uses = 0
+        self._drawn: Iterator[int] = cycle(
+            np.random.default_rng(_SEED).integers(max(lines, 1), size=_DRAWN + 1).tolist()
+        )
+        self.trip = [0] * len(self.blocks)
+        self.ends = [0.0] * len(self.blocks)
+        self._came: list[list[float]] = [[] for _ in self.blocks]
+        """When each block has what it asks for in each round trip."""
+        self._work: dict[int, float] = {}
+        """Cycles that are left of the work for each block that has its data, if the SM worked for it alone."""
+        self.now = self._port_free = 0.0
+        self.plans = 0
+        """How often the next end of a block's work has been planned: earlier plans do not hold any more."""
+        self.loaded = self.asked = 0
+
+    def after(self, block: int) -> int | None:
+        """The block that begins when one ends, if there is one; those without loads are passed over."""
+        block += self._together
+        while block < len(self.blocks) and not self.blocks[block]:
+            block += self._together
+        return block if block < len(self.blocks) else None
+
+    @property
+    def first(self) -> list[int]:
+        """The blocks that begin first, in each of its places."""
+        found = [self.after(place - self._together) for place in range(self._together)]
+        return [block for block in found if block is not None]
+
+    def _speeds(self) -> list[tuple[int, float]]:
+        """What of the SM each block has that it works for."""
+        left, speeds = 1.0, []
+        for block in sorted(self._work):
+            speeds.append((block, left))
+            left *= 1.0 - shares().oldest_share
+        whole = sum(speed for _, speed in speeds)
+        return [(block, speed / whole) for block, speed in speeds]
+
+    def go_on(self, time: float) -> None:
+        """Work until a time."""
+        passed, self.now = time - self.now, time
+        for block, speed in self._speeds() if passed > 0.0 else ():
+            self._work[block] -= passed * speed
+
+    def next_end(self) -> float:
+        """When the work for a block ends next, if nothing comes between."""
+        return self.now + min(max(self._work[block], 0.0) / speed for block, speed in self._speeds())
+
+    def has_data(self, block: int) -> None:
+        """A block has what it has waited for."""
+        self._work[block] = next(self._port.works)
+
+    @property
+    def works(self) -> bool:
+        """Whether it has something to do."""
+        return bool(self._work)
+
+    def finished(self) -> list[int]:
+        """Blocks that the SM has done the work for; they are worked for no more."""
+        least = min(self._work.values())
+        done = [block for block, left in self._work.items() if left <= max(least, 0.0)]
+        for block in done:
+            del self._work[block]
+        return done
+
+    def ask(self, block: int) -> float:
+        """A block has worked: when it has what it needs to go on, after the round trips that it makes now."""
+        step, ahead, came = self.trip[block], self._port.pace.ahead, self._came[block]
+        came += [self._asked(block, trip) for trip in range(len(came), min(step + ahead + 1, len(self.blocks[block])))]
+        self.trip[block] += 1
+        self.ends[block] = max(self.now, came[step])
+        return self.ends[block]
+
+    def _asked(self, block: int, trip: int) -> float:
+        """A block makes a round trip: when it has all that it loads."""
+        port, counts = self._port, block >= self._warmed_up_by
+        port.begins_trip(trip, self.now)
+        # of the lines that are not looked at, some are missed
+        came = self.now + (port.gpu.l2_latency_cycles if port.pace.share < 1.0 else 0.0)
+        free = max(self.now, self._port_free)
+        for line, mask, load in self.blocks[block][trip]:
+            held, since, _, _ = self._l1.get(line, (0, _LONG_AGO, 0, -1))
+            if not load:
+                if held or (mask and self._lines):
+                    self._fill(line, held | mask, since)
+                continue
+            self.loaded += _SECTORS[mask] * counts
+            came = max(came, since)
+            missing = mask & ~held
+            if missing:
+                sectors = _SECTORS[missing]
+                self.asked += sectors * counts
+                since = max(since, port.answered(line, missing, free, trip, counts))
+                free += sectors * port.pace.sector_cycles
+                came = max(came, since)
+            if self._lines:
+                self._fill(line, held | mask, since)
+        self._port_free = free
+        return came
+
+    def _fill(self, line: int, mask: int, since: float) -> None:
+        """Put sectors into L1, where of two lines that are drawn the one that was not used for longer makes room (`l1`)."""
+        self._uses += 1
+        place = self._l1[line][3] if line in self._l1 else len(self._places)
+        if place == self._lines:
+            place, other = next(self._drawn), next(self._drawn)
+            if self._l1[self._places[other]][2] < self._l1[self._places[place]][2]:
+                place = other
+            del self._l1[self._places[place]]
+            self._places[place] = line
+        elif place == len(self._places):
+            self._places.append(line)
+        self._l1[line] = mask, since, self._uses, place
+
+
+def _go(sms: Sequence[_Sm], begins: Sequence[Sequence[float]]) -> None:
+    """Let SMs run all their blocks, from the times at which the first ones begin."""
+    coming: list[tuple[float, int, int, int]] = []
+    """Times, and either a plan of an SM (-1 in place of a block) or a block that has its data."""
+    for number, (sm, times) in enumerate(zip(sms, begins, strict=True)):
+        for block in sm.first:
+            heapq.heappush(coming, (times[block % len(times)], number, block, 0))
+    while coming:
+        time, number, block, of_plan = heapq.heappop(coming)
+        sm = sms[number]
+        if block < 0 and of_plan != sm.plans:
+            continue
+        sm.go_on(time)
+        if block >= 0:
+            sm.has_data(block)
+        else:
+            for done in sm.finished():
+                came = sm.ask(done)
+                following = done if sm.trip[done] < len(sm.blocks[done]) else sm.after(done)
+                if following is not None:
+                    heapq.heappush(coming, (came, number, following, 0))
+        sm.plans += 1
+        if sm.works:
+            heapq.heappush(coming, (sm.next_end(), number, -1, sm.plans))

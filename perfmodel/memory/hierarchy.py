@@ -25,16 +25,16 @@ from ..simulator.simulation import Budget, Mode
 from .access_counts import BLOCK_TOTALS, READS, AccessCounts
 from .atomics import AtomicObserver, Contention
 from .block_placement import Placement, place_blocks
-from .block_schedule import begins_of_blocks, residency, schedule_blocks
+from .block_schedule import Schedule, begins_of_blocks, residency, schedule_blocks
 from .cache_record import CacheRecord
 from .fitted_shares import shares
-from .gpc_simulation import MergedTraffic, Pace, merged_traffic, share_of_launch
+from .gpc_simulation import NO_TRAFFIC, MergedTraffic, Pace, merged_traffic, share_of_launch
 from .grid_streams import GridStreams
 from .l1 import L1Traffic, l1_traffic, launch_rates
 from .l2 import DramTraffic, partition_of_sms, sampled_dram_traffic
 from .request_coalescing import gpcs_of_blocks
 from .store_queue import StoreTrace, left_share
-from .trace import BlockStream, Integers, Kind, LineAccesses, Trace
+from .trace import LOCAL_LINES, BlockStream, Integers, Kind, LineAccesses, Trace
 
 _DRAWN_ACCESSES = 50_000
 """Accesses of blocks that are looked at to learn how many GPCs read a line, about."""
@@ -78,6 +78,7 @@ class CacheObserver:
         shape: the grid's extents as the kernel sees them (`LaunchCounts.shape`); the launch's own when None.
         trips: round trip of each global load; each has its own when None.
         cycles: when a warp alone issues each instruction (`issue_cycles`); not known when None.
+        ahead: groups of asynchronous copies that are on their way while others are used (`copies_ahead`).
         seed: of the SMs and blocks that are drawn.
     """
 
@@ -90,6 +91,7 @@ class CacheObserver:
         shape: tuple[int, ...] | None = None,
         trips: Mapping[int, int] | None = None,
         cycles: Integers | None = None,
+        ahead: int = 0,
         seed: int = 0,
     ) -> None:
         resident, _ = residency(launch, gpu, resources)
@@ -107,6 +109,7 @@ class CacheObserver:
         of_sm = schedule.runs[0][: schedule.together]
         self._stores = StoreTrace(self.blocks, of_sm, np.zeros(0, np.int64) if cycles is None else cycles)
         self._accesses = AccessCounts(len(self.blocks))
+        self._ahead = ahead
         self._atomics = AtomicObserver(gpu.l2_slice_bytes)
 
     def access(self, access: WarpAccess) -> None:
@@ -136,6 +139,7 @@ class CacheObserver:
             uncached_sectors=uncached,
             uncached_load_sectors=uncached_loads,
             copies=any(site.action is Action.ASYNC_COPY for site, _ in tables),
+            ahead=self._ahead,
             executed=len(self.blocks),
         )
 
@@ -188,41 +192,49 @@ def hierarchy_of(
     def sampled(runs: Sequence[Integers]) -> list[tuple[L1Traffic, L1Traffic]]:
         return [l1_traffic(lines, run, schedule.together, simulated_bytes, by_age=record.copies) for run in runs]
 
-    rates = launch_rates(sampled(schedule.runs), ramp_up)
-    if not rates.asked_per_block:  # the SMs that were drawn have blocks that load nothing; those of the first wave may
-        rates = launch_rates(sampled([run for sms in schedule.gpcs for run in sms][:_FIRST_SMS]), ramp_up)
+    sampled_runs = sampled(schedule.runs)
+    if not launch_rates(sampled_runs, ramp_up).asked_per_block:
+        # the SMs that were drawn have blocks that load nothing; those of the first wave may
+        sampled_runs = sampled([run for sms in schedule.gpcs for run in sms][:_FIRST_SMS])
+    rates = launch_rates(sampled_runs, ramp_up)
     asked, asked_past_l1 = 1.0, 1.0
     if schedule.gpcs:
         gpcs_of_line, new = _readers(record, streams, placement, launch, gpu, resident, seed)
         pace = replace(_pace(lines, record, launch, gpu, counts), gpcs_of_line=gpcs_of_line)
 
-        def asked_share(accesses: LineAccesses, l1_bytes: float, asked_per_block: float | None) -> float:
+        def traffic(accesses: LineAccesses, l1_bytes: float) -> tuple[MergedTraffic, MergedTraffic]:
             cached = l1_bytes > 0
             first, ends = merged_traffic(accesses, schedule.gpcs, l1_bytes, pace, gpu, cached=cached)
-            later = MergedTraffic(blocks=0, asked=0, requests=0)
-            if schedule.later:
-                rng = np.random.default_rng(seed)
-                begins = rng.permuted(ends[0], axis=1)[:, 0]  # any of an SM's blocks ends when the next one begins
-                of_all = replace(
-                    pace,
-                    in_dram=new,
-                    gpcs_of_line=float(gpu.gpc_count),
-                    works_cycles=pace.works_cycles * ends[0].shape[1],
-                )
-                later, _ = merged_traffic(
-                    accesses, [schedule.later], l1_bytes, of_all, gpu, cached=cached, warmed_up_by=1, begins=[begins]
-                )
-                if record.copies:
-                    later = MergedTraffic(blocks=0, asked=0, requests=0)
-            if asked_per_block is None:
-                asked_per_block = first.asked / max(first.blocks, 1)
-            together = share_of_launch(first, later, asked_per_block, ramp_up)
-            # copies run ahead, and the blocks of an SM take turns: each is in step with others for its share of the time
-            turns = max(min(resident, float(launch.blocks) / gpu.sm_count), 1.0) if record.copies else 1.0
-            return 1.0 - (1.0 - together) / turns
+            if not schedule.later:
+                return first, NO_TRAFFIC
+            places = len(schedule.later[0]) // 2
+            rng = np.random.default_rng(seed)
+            begins = rng.permuted(ends[0], axis=1)[:, np.arange(places) % ends[0].shape[1]]
+            of_all = replace(
+                pace,
+                in_dram=new,
+                gpcs_of_line=float(gpu.gpc_count),
+                works_cycles=pace.works_cycles * min(resident, ends[0].shape[1]) / places,
+            )
+            later, _ = merged_traffic(
+                accesses,
+                [schedule.later],
+                l1_bytes,
+                of_all,
+                gpu,
+                cached=cached,
+                together=places,
+                warmed_up_by=places,
+                begins=[begins],
+            )
+            return first, later
 
-        asked = asked_share(lines, simulated_bytes, rates.missed * rates.asked_per_block)
-        asked_past_l1 = asked_share(by_copies, 0.0, None)
+        first, later = traffic(lines, simulated_bytes)
+        if first.loaded and _runs_whole_wave(schedule, launch, gpu, resident) and not (lines.line >= LOCAL_LINES).any():
+            rates = launch_rates(sampled_runs, ramp_up, first.asked / first.loaded)
+        asked = share_of_launch(first, later, rates.missed * rates.asked_per_block, ramp_up)
+        first, later = traffic(by_copies, 0.0)
+        asked_past_l1 = share_of_launch(first, later, first.asked / max(first.blocks, 1), ramp_up)
     every_load = rates.asked_per_block * float(launch.blocks) / share
     cached = max(float(counts.global_load_sectors) - uncached_loads, 0.0) + float(counts.local_load_sectors)
     missed_share = rates.missed if rates.asked_per_block or not cached else 1.0
@@ -318,8 +330,14 @@ def _pace(lines: LineAccesses, record: CacheRecord, launch: Launch, gpu: Gpu, co
         works_cycles=_busy_cycles(counts, gpu) / (float(launch.blocks) * _working_share(lines, trips)) / trips,
         sector_cycles=SECTOR_BYTES / bytes_per_cycle / share,
         share=share,
-        steady=record.copies,
+        ahead=record.ahead,
     )
+
+
+def _runs_whole_wave(schedule: Schedule, launch: Launch, gpu: Gpu, resident: int) -> bool:
+    """Whether the SMs that are simulated together run all blocks that they have at once."""
+    of_sm = min(resident, int(ceil_div(int(launch.blocks), gpu.sm_count)))
+    return max(len(run) for sms in schedule.gpcs for run in sms) >= of_sm
 
 
 def _readers(
@@ -379,6 +397,7 @@ def executed_record(
     *,
     trips: Mapping[int, int] | None = None,
     cycles: Integers | None = None,
+    ahead: int = 0,
     shape: tuple[int, ...] | None = None,
     seed: int = 0,
     budget: Budget | None = None,
@@ -388,7 +407,7 @@ def executed_record(
     Raises:
         SimulationError: the kernel cannot be executed on the CPU.
     """
-    caches = CacheObserver(launch, gpu, resources, shape=shape, trips=trips, cycles=cycles, seed=seed)
+    caches = CacheObserver(launch, gpu, resources, shape=shape, trips=trips, cycles=cycles, ahead=ahead, seed=seed)
     run = execute_code(kernel, launch, call, mode=Mode.TRACE, blocks=caches.blocks, budget=budget, observers=[caches])
     return caches.record(run.segments)
 

@@ -53,13 +53,16 @@ class L1Rates:
     asked_per_block: float
 
 
-def launch_rates(sampled: list[tuple[L1Traffic, L1Traffic]], ramp_up: float) -> L1Rates:
+def launch_rates(sampled: list[tuple[L1Traffic, L1Traffic]], ramp_up: float, of_first: float | None = None) -> L1Rates:
     """From the traffic of each sampled SM in its first and in its later waves to the launch, of which ``ramp_up`` is first.
+
+    ``of_first``: what the first wave misses, where that is known better.
 
     >>> launch_rates([(L1Traffic(1, 4, 4), L1Traffic(1, 4, 0))], 0.25).missed
     0.25
     """
-    rates = [ramp_up * a.rate + (1.0 - ramp_up) * b.rate if a.asked else b.rate for a, b in sampled]
+    firsts = [(a.rate if a.asked else b.rate) if of_first is None else of_first for a, b in sampled]
+    rates = [ramp_up * first + (1.0 - ramp_up) * b.rate for first, (_, b) in zip(firsts, sampled, strict=True)]
     asked = [a.asked + b.asked for a, b in sampled]
     blocks = sum(a.blocks + b.blocks for a, b in sampled)
     missed = float(np.average(rates, weights=asked)) if sum(asked) else 0.0

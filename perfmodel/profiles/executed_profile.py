@@ -17,7 +17,7 @@ from ..ir.instruction import Space
 from ..ir.kernel import Kernel
 from ..launch.launch import KernelCall, Launch
 from ..machine_code.program import MachineCode, read_machine_code
-from ..machine_code.schedule import issue_cycles, loads_in_flight
+from ..machine_code.schedule import copies_ahead, issue_cycles, loads_in_flight
 from ..memory.access_counts import InstructionCount
 from ..memory.cache_record import CacheRecord
 from ..memory.hierarchy import CacheObserver, Hierarchy, executed_record, grid_shape, hierarchy_of, with_hierarchy
@@ -220,6 +220,11 @@ class _Asked:
         return loads_in_flight(self.code) if isinstance(self.code, MachineCode) else {}
 
     @property
+    def ahead(self) -> int:
+        """Groups of asynchronous copies on their way while others are used; not looked for where PTX is executed."""
+        return copies_ahead(self.code) if isinstance(self.code, MachineCode) else 0
+
+    @property
     def cycles(self) -> NDArray[np.int64] | None:
         """When a warp alone issues each instruction; where PTX is executed, nobody knows."""
         return issue_cycles(self.code) if isinstance(self.code, MachineCode) else None
@@ -297,6 +302,7 @@ def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
             asked.compiled.resources,
             trips=asked.trips,
             cycles=asked.cycles,
+            ahead=asked.ahead,
             seed=effort.seed,
         )
         guests.append(Guest(blocks=make().blocks, make=make, spaces=_OF_CACHES))
@@ -405,6 +411,7 @@ def _record(asked: _Asked, gpu: Gpu, shape: tuple[int, ...]) -> CacheRecord:
         asked.compiled.resources,
         trips=asked.trips,
         cycles=asked.cycles,
+        ahead=asked.ahead,
         shape=shape,
         seed=asked.effort.seed,
         budget=asked.effort.budget,

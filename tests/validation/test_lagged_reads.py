@@ -36,7 +36,9 @@ def simulated(lag_cycles: float) -> float:
     same = LineAccesses(block, zero, zero, zero, zero + 7, zero + 0b1111, block >= 0)
     pace = Pace(works_cycles=0.0, sector_cycles=1.0)
     sms = [np.array([one]) for one in range(SMS)]
-    found, _ = merged_traffic(same, [sms], 1 << 16, pace, H200, begins=[lag_cycles * np.arange(SMS, dtype=float)])
+    found, _ = merged_traffic(
+        same, [sms], 1 << 16, pace, H200, begins=[lag_cycles * np.arange(SMS, dtype=float)[:, None]]
+    )
     return found.requests / 4  # sectors of the line
 
 

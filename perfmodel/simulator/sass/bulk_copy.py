@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.constants import SECTOR_BYTES, WARP_SIZE
+from ...core.constants import LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from ...core.distinct_values import distinct
 from ...errors import SimulationError
 from ...ir.types import ScalarType
@@ -159,7 +159,11 @@ def bulk_copy(
             np.cumsum(sizes // PIECE_BYTES) - sizes // PIECE_BYTES, sizes // PIECE_BYTES
         )
         touched = outside.astype(np.int64)[each] + steps * PIECE_BYTES
-        _observe(lanes, site, rows, each, touched)
+        # what goes to one line of shared memory is read at once; a sector that goes to two lines is read for each
+        apart = direction == "S.G" and bool(((outside.astype(np.int64) - within.astype(np.int64)) % SECTOR_BYTES).any())
+        parity = (within.astype(np.int64)[each] + steps * PIECE_BYTES) // LINE_BYTES % 2 * apart
+        for own in (parity == turn for turn in range(1 + apart)):
+            _observe(lanes, site, rows, each[own], touched[own])
         if moves:
             _touch(lanes, touched, PIECE_BYTES)
     row, start = _shared_start(lanes, rows, within)

@@ -7,7 +7,7 @@ import pytest
 from perfmodel.compiler.compiled import CompiledKernel, compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.machine_code.program import read_machine_code
-from perfmodel.machine_code.schedule import loads_in_flight
+from perfmodel.machine_code.schedule import copies_ahead, loads_in_flight
 
 TOGETHER = """
 extern "C" __global__ void kernel(const int *a, const int *b, const int *c, int *out)
@@ -43,10 +43,30 @@ extern "C" __global__ void kernel(const int *a, int *out, int n)
     out[threadIdx.x] = sum;
 }
 """
+COPIES = """
+extern "C" __global__ void kernel(const float *a, float *out)
+{
+    __shared__ float s[2][128];
+    const int i = threadIdx.x;
+    const unsigned first = (unsigned)__cvta_generic_to_shared(&s[0][i]), second = (unsigned)__cvta_generic_to_shared(&s[1][i]);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(first), "l"(a + i) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(first + 128), "l"(a + i + 32) : "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(second), "l"(a + i + 128) : "memory");
+    asm volatile("cp.async.commit_group; cp.async.wait_group GROUPS;" ::: "memory");
+    out[i] = s[0][i];
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(second), "l"(a + i + 256) : "memory");
+    asm volatile("cp.async.commit_group; cp.async.wait_group 0;" ::: "memory");
+    out[i + 128] = s[1][i];
+}
+"""
 
 
 def compiled(source: str, architecture: str) -> CompiledKernel:
-    return compile_kernel(CompileRequest(source=source, kernel="kernel", file_name="kernel.cu"), architecture)
+    request = CompileRequest(
+        source=source, kernel="kernel", file_name="kernel.cu", architecture_specific="cp.async" in source
+    )
+    return compile_kernel(request, architecture)
 
 
 @pytest.mark.compiler
@@ -64,3 +84,19 @@ def test_the_rounds_of_a_loop_that_is_unrolled_share_a_round_trip(architecture: 
     trips = list(loads_in_flight(read_machine_code(compiled(LOOP, architecture))).values())
     assert trips == sorted(trips)
     assert max(trips.count(trip) for trip in trips) >= 4
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("groups", [0, 1])
+def test_copies_before_a_wait_share_a_round_trip_and_run_as_far_ahead_as_it_says(
+    groups: int, architecture: str
+) -> None:
+    code = read_machine_code(compiled(COPIES.replace("GROUPS", str(groups)), architecture))
+    assert list(loads_in_flight(code).values()) == [0, 0, 0, 1]
+    assert copies_ahead(code) == groups
+
+
+@pytest.mark.compiler
+def test_what_copies_nothing_does_not_run_ahead() -> None:
+    assert copies_ahead(read_machine_code(compiled(CHASE, "sm_90"))) == 0

@@ -41,10 +41,10 @@ def merged(loads: LineAccesses, gpcs: list[list[NDArray[np.int64]]], pace: Pace 
 def test_four_sms_share_a_request() -> None:
     same = accesses([[7, 8]] * 16, [[0b1111, 0b0001]] * 16)
     # 5 sectors each; of 16 SMs four requests for each sector, of 5 SMs two
-    assert merged(same, [EVERY_SM]) == MergedTraffic(16, 16 * 5, 4 * 5)
-    assert merged(same, [EVERY_SM[:5]]) == MergedTraffic(5, 5 * 5, 2 * 5)
-    assert merged(same, [EVERY_SM[:8], EVERY_SM[8:]]) == MergedTraffic(16, 16 * 5, 4 * 5)
-    assert merged(same, [[sm] for sm in EVERY_SM]) == MergedTraffic(16, 16 * 5, 16 * 5)
+    assert merged(same, [EVERY_SM]) == MergedTraffic(16, 16 * 5, 16 * 5, 4 * 5)
+    assert merged(same, [EVERY_SM[:5]]) == MergedTraffic(5, 5 * 5, 5 * 5, 2 * 5)
+    assert merged(same, [EVERY_SM[:8], EVERY_SM[8:]]) == MergedTraffic(16, 16 * 5, 16 * 5, 4 * 5)
+    assert merged(same, [[sm] for sm in EVERY_SM]) == MergedTraffic(16, 16 * 5, 16 * 5, 16 * 5)
 
 
 @pytest.mark.parametrize(
@@ -56,40 +56,41 @@ def test_four_sms_share_a_request() -> None:
 )
 def test_who_asks_before_dram_has_answered_joins(cycles_apart: float, requests: int) -> None:
     same = accesses([[7]] * 2, [[0b1111]] * 2)
-    assert merged(same, [EVERY_SM[:2]], begins=[np.array([0.0, cycles_apart])]) == MergedTraffic(2, 8, requests)
+    assert merged(same, [EVERY_SM[:2]], begins=[np.array([[0.0], [cycles_apart]])]) == MergedTraffic(2, 8, 8, requests)
 
 
 @pytest.mark.parametrize(("cycles_apart", "requests"), [(40.0, 4), (60.0, 8)])
 def test_who_asks_before_l2_has_answered_joins(cycles_apart: float, requests: int) -> None:
     same = accesses([[7]] * 2, [[0b1111]] * 2)
     held = replace(PACE, in_dram=0.0)
-    assert merged(same, [EVERY_SM[:2]], held, begins=[np.array([0.0, cycles_apart])]) == MergedTraffic(2, 8, requests)
+    assert merged(same, [EVERY_SM[:2]], held, begins=[np.array([[0.0], [cycles_apart]])]) == MergedTraffic(
+        2, 8, 8, requests
+    )
 
 
 def test_sms_that_miss_a_sector_in_different_round_trips_ask_for_themselves() -> None:
     apart = accesses([[7, 8], [8, 7]], [[0b1111, 0b1111]] * 2)
-    assert merged(apart, [EVERY_SM[:2]]) == MergedTraffic(2, 16, 16)
+    assert merged(apart, [EVERY_SM[:2]]) == MergedTraffic(2, 16, 16, 16)
 
 
 def test_blocks_that_warm_l1_up_do_not_count() -> None:
     same = accesses([[7], [7, 8]], [[0b1111], [0b1111, 0b0001]])
-    assert merged(same, [[np.array([0, 1])]], warmed_up_by=1) == MergedTraffic(1, 1, 1)
+    assert merged(same, [[np.array([0, 1])]], warmed_up_by=1) == MergedTraffic(1, 5, 1, 1)
 
 
 def test_requests_for_different_sectors_of_a_line_do_not_join() -> None:
     border = accesses([[7], [7]], [[0b0111], [0b1100]])
-    assert merged(border, [EVERY_SM[:2]]) == MergedTraffic(2, 5, 5)
+    assert merged(border, [EVERY_SM[:2]]) == MergedTraffic(2, 5, 5, 5)
 
 
 def test_blocks_of_an_sm_find_in_l1_what_one_of_them_loaded() -> None:
     pairs = accesses([[7]] * 4, [[0b1111]] * 4)
     runs = [[np.array([0, 1]), np.array([2, 3])]]
-    steady = replace(PACE, steady=True)
-    assert merged(pairs, runs, steady) == MergedTraffic(4, 8, 4)
+    assert merged(pairs, runs) == MergedTraffic(4, 16, 8, 4)
 
 
 def test_first_and_later_waves_share_for_themselves() -> None:
-    quarter, half = MergedTraffic(blocks=16, asked=160, requests=40), MergedTraffic(blocks=16, asked=160, requests=80)
+    quarter, half = (MergedTraffic(blocks=16, loaded=160, asked=160, requests=requests) for requests in (40, 80))
     assert share_of_launch(quarter, half, 10.0, 1.0) == 0.25
     assert share_of_launch(quarter, half, 10.0, 0.5) == 1.0 - 0.5 * 0.75 - 0.5 * 0.5
     assert share_of_launch(quarter, half, 2.5, 0.25) == 0.25  # later blocks miss nothing
@@ -125,4 +126,4 @@ def test_sms_that_read_one_stream_stay_together_unless_they_work_for_long(work: 
 
 
 def test_all_stay_together_where_nobody_waits() -> None:
-    assert merged(drifting(steps=64), [EVERY_SM], replace(PACE, steady=True)).rate == 0.25
+    assert merged(drifting(steps=64), [EVERY_SM]).rate == 0.25
