@@ -88,6 +88,10 @@ def run(arguments: list[str] | None = None) -> int:
                 sys.stdout.flush()
         except (KeyboardInterrupt, typer.Abort):
             status = INTERRUPTED_STATUS
+        except SystemExit as end:
+            if not isinstance(end.__context__, BrokenPipeError):
+                raise
+            status = 0  # Click's is 1, which would say that a check failed: whoever reads has seen enough
         except Exception as error:
             status = INTERRUPTED_STATUS if noted else _failed(error, sys.argv[1:] if arguments is None else arguments)
     if status == INTERRUPTED_STATUS:
@@ -107,7 +111,17 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
         if error.filename is None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere, too
         return _fail(f"{error.filename or 'standard output'}: {error.strerror}")
+    if isinstance(error, FileNotFoundError) and not _folder_is_there():
+        return _fail("the folder in which the program was started is gone")
     raise error
+
+
+def _folder_is_there() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _accept_any_character() -> None:

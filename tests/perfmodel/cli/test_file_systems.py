@@ -73,6 +73,25 @@ def test_a_full_disk_is_one_line_and_leaves_no_part_of_a_file(tmp_path: Path) ->
     assert done.stdout.split() == ["2", "fill", "found.parquet.parts"]
 
 
+def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"rmdir ../gone && exec {PERFMODEL} analyze k.cu --gpu h200"
+    done = subprocess.run(["sh", "-c", command], cwd=gone, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "perfmodel: error: the folder in which the program was started is gone\n"
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    options = ["rank", "tiled_conv2d", "--gpu", "h200", "--fidelity", "analytic", "--top", "100"]
+    command = [sys.executable, "-m", "perfmodel", *options]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_result_that_a_full_disk_cannot_keep_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     done = within_mounts(tmp_path, FULL, f"{shlex.quote(sys.executable)} -c {shlex.quote(KEEP)}")
