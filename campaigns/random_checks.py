@@ -17,7 +17,10 @@ from perfmodel.validation.selection import drawn
 DRAWS_PER_CHECK = 50
 """How many random problems are tried for one that is a problem at all and has a configuration that fits."""
 
-CHECKED_RANGES: Mapping[str, Mapping[str, Sequence[int | bool]]] = {
+PRECISIONS = ("float32", "float32", "tf32", "float16")
+"""Half of the problems in FP32, which has most designs."""
+
+CHECKED_RANGES: Mapping[str, Mapping[str, Sequence[int | bool | str]]] = {
     "tiled_conv2d": {
         "height": range(1, 90),
         "width": range(1, 150),
@@ -35,6 +38,7 @@ CHECKED_RANGES: Mapping[str, Mapping[str, Sequence[int | bool]]] = {
         "stride": (1, 2),
         "padding": range(4),
         "depthwise": (False, True),
+        "precision": PRECISIONS,
     },
     "pointwise_conv2d": {
         "batch": (1, 2, 3),
@@ -42,6 +46,7 @@ CHECKED_RANGES: Mapping[str, Mapping[str, Sequence[int | bool]]] = {
         "out_channels": range(1, 130),
         "height": range(1, 20),
         "width": range(1, 20),
+        "precision": PRECISIONS,
     },
     "conv1d": {
         "batch": (1, 2),

@@ -14,6 +14,8 @@ from perfmodel.families.tiled_conv2d import TiledConv2d
 from .cublaslt import fastest_matmul
 from .interface import BaselineUnavailableError, Describe, Inputs, Operation, Precision, library
 
+MESSAGE_CHARACTERS = 200
+
 
 def _tensor(torch: Any, array: Any, *, channels_last: bool = False) -> Any:
     tensor = torch.from_numpy(np.ascontiguousarray(array))
@@ -81,9 +83,8 @@ def tiled_by_cupy(torch: Any, problem: TiledConv2d, inputs: Inputs) -> Operation
             try:
                 ndimage.correlate(*arrays[:2], output=arrays[2], mode="constant")
             except cupy.cuda.compiler.CompileException as error:
-                raise BaselineUnavailableError(
-                    "CuPy cannot compile it: the first CUDA headers that it finds are not those of its NVRTC"
-                ) from error
+                found = next((line for line in str(error).splitlines() if "error" in line), "no reason given")
+                raise BaselineUnavailableError(f"CuPy cannot compile it: {found[:MESSAGE_CHARACTERS]}") from error
         return (result[top : top + problem.height, left : left + problem.width],)
 
     tensors = tuple(_tensor(torch, inputs[name]) for name in ("input", "filter"))
