@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import cycle, pairwise
 
 import numpy as np
@@ -172,6 +173,13 @@ def _trips(accesses: LineAccesses, block: int, sm: int) -> list[_Trip]:
     return [entries[begin:end] for begin, end in pairwise(bounds)]
 
 
+@cache
+def _speeds(blocks: int) -> tuple[float, ...]:
+    """What of an SM each of so many blocks has that it works for at once, the oldest first (`Shares.oldest_share`)."""
+    left = (1.0 - shares().oldest_share) ** np.arange(blocks)
+    return tuple((left / left.sum()).tolist())
+
+
 class _Port:
     """Where the requests of a GPC's SMs join, and L2 and DRAM behind it, of which other GPCs take their parts."""
 
@@ -263,7 +271,7 @@ class _Sm:
         self._came: list[list[float]] = [[] for _ in self.blocks]
         """When each block has what it asks for in each round trip."""
         self._work: dict[int, float] = {}
-        """Cycles that are left of the work for each block that has its data, if the SM worked for it alone."""
+        """Cycles that are left of the work for each block that has its data, if the SM worked for it alone; the oldest first."""
         self.now = self._port_free = 0.0
         self.plans = 0
         """How often the next end of a block's work has been planned: earlier plans do not hold any more."""
@@ -282,28 +290,25 @@ class _Sm:
         found = [self.after(place - self._together) for place in range(self._together)]
         return [block for block in found if block is not None]
 
-    def _speeds(self) -> list[tuple[int, float]]:
-        """What of the SM each block has that it works for."""
-        left, speeds = 1.0, []
-        for block in sorted(self._work):
-            speeds.append((block, left))
-            left *= 1.0 - shares().oldest_share
-        whole = sum(speed for _, speed in speeds)
-        return [(block, speed / whole) for block, speed in speeds]
-
     def go_on(self, time: float) -> None:
         """Work until a time."""
         passed, self.now = time - self.now, time
-        for block, speed in self._speeds() if passed > 0.0 else ():
-            self._work[block] -= passed * speed
+        if passed > 0.0:
+            for block, speed in zip(self._work, _speeds(len(self._work)), strict=True):
+                self._work[block] -= passed * speed
 
     def next_end(self) -> float:
         """When the work for a block ends next, if nothing comes between."""
-        return self.now + min(max(self._work[block], 0.0) / speed for block, speed in self._speeds())
+        ends = [left / speed for left, speed in zip(self._work.values(), _speeds(len(self._work)), strict=True)]
+        return self.now + max(min(ends), 0.0)
 
     def has_data(self, block: int) -> None:
         """A block has what it has waited for."""
-        self._work[block] = next(self._port.works)
+        works = next(self._port.works)
+        if not self._work or block > next(reversed(self._work)):
+            self._work[block] = works
+        else:
+            self._work = dict(sorted([*self._work.items(), (block, works)]))
 
     @property
     def works(self) -> bool:
@@ -312,8 +317,8 @@ class _Sm:
 
     def finished(self) -> list[int]:
         """Blocks that the SM has done the work for; they are worked for no more."""
-        least = min(self._work.values())
-        done = [block for block, left in self._work.items() if left <= max(least, 0.0)]
+        least = max(min(self._work.values()), 0.0)
+        done = [block for block, left in self._work.items() if left <= least]
         for block in done:
             del self._work[block]
         return done
