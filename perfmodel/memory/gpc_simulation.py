@@ -78,8 +78,8 @@ class MergedTraffic:
 
 
 NO_TRAFFIC = MergedTraffic(0, 0, 0, 0)
-_Trip = list[tuple[int, int, bool]]
-"""Lines of a round trip, their sectors as bits, and whether they are loaded."""
+_Trip = tuple[int, list[tuple[int, int, bool]]]
+"""The number of a round trip, its lines, their sectors as bits, and whether they are loaded."""
 
 
 def merged_traffic(
@@ -163,14 +163,15 @@ def _table(rows: Sequence[Sequence[float]]) -> Floats:
 
 
 def _trips(accesses: LineAccesses, block: int, sm: int) -> list[_Trip]:
-    """The round trips of a block, with local memory that no other SM has."""
+    """The round trips of a block in which it asks for lines that are looked at, with local memory that no other SM has."""
     at = np.flatnonzero(accesses.block == block)
     at = at[np.lexsort((accesses.warp[at], accesses.step[at], accesses.trip[at]))]
     trip, line = accesses.trip[at], accesses.line[at]
     line = np.where(line >= LOCAL_LINES, line + (sm << _SM_BITS), line)
     entries = list(zip(line.tolist(), accesses.sectors[at].tolist(), accesses.load[at].tolist(), strict=True))
-    bounds = np.searchsorted(trip, np.arange(int(trip.max(initial=-1)) + 2)).tolist()
-    return [entries[begin:end] for begin, end in pairwise(bounds)]
+    numbers, begins = np.unique(trip, return_index=True)
+    bounds = pairwise([*begins.tolist(), len(entries)])
+    return [(number, entries[begin:end]) for number, (begin, end) in zip(numbers.tolist(), bounds, strict=True)]
 
 
 @cache
@@ -206,6 +207,8 @@ class _Port:
         first = rng.random(_DRAWN) ** (1.0 / max(pace.gpcs_of_line - 1.0, 1e-9))
         self._others: Iterator[float] = cycle(ndtri(np.clip(1.0 - first, 1e-9, 1.0 - 1e-9)).tolist())
         self._merging, self._merged = shares().merging_cycles, gpu.l2_requests_merged
+        self.other_lines_cycles = gpu.l2_latency_cycles if pace.share < 1.0 else 0.0
+        """For which a block waits in a round trip for lines that are not looked at, of which some are missed."""
 
     def begins_trip(self, trip: int, time: float) -> None:
         """Take note of when a block begins a round trip."""
@@ -303,8 +306,9 @@ class _Sm:
         return self.now + max(min(ends), 0.0)
 
     def has_data(self, block: int) -> None:
-        """A block has what it has waited for."""
-        works = next(self._port.works)
+        """A block has what it has waited for, and works until its next round trip of those that are looked at."""
+        step, trips = self.trip[block], self.blocks[block]
+        works = next(self._port.works) * (trips[step][0] - (trips[step - 1][0] if step else -1))
         if not self._work or block > next(reversed(self._work)):
             self._work[block] = works
         else:
@@ -325,20 +329,19 @@ class _Sm:
 
     def ask(self, block: int) -> float:
         """A block has worked: when it has what it needs to go on, after the round trips that it makes now."""
-        step, ahead, came = self.trip[block], self._port.pace.ahead, self._came[block]
-        came += [self._asked(block, trip) for trip in range(len(came), min(step + ahead + 1, len(self.blocks[block])))]
+        step, ahead, came, trips = self.trip[block], self._port.pace.ahead, self._came[block], self.blocks[block]
+        came += [self._asked(block, *trips[place]) for place in range(len(came), min(step + ahead + 1, len(trips)))]
         self.trip[block] += 1
-        self.ends[block] = max(self.now, came[step])
+        further = trips[step + 1][0] - trips[step][0] - 1 if step + 1 < len(trips) else 0
+        self.ends[block] = max(self.now, came[step]) + further * self._port.other_lines_cycles
         return self.ends[block]
 
-    def _asked(self, block: int, trip: int) -> float:
+    def _asked(self, block: int, trip: int, lines: list[tuple[int, int, bool]]) -> float:
         """A block makes a round trip: when it has all that it loads."""
         port, counts = self._port, block >= self._warmed_up_by
         port.begins_trip(trip, self.now)
-        # of the lines that are not looked at, some are missed
-        came = self.now + (port.gpu.l2_latency_cycles if port.pace.share < 1.0 else 0.0)
-        free = max(self.now, self._port_free)
-        for line, mask, load in self.blocks[block][trip]:
+        came, free = self.now + port.other_lines_cycles, max(self.now, self._port_free)
+        for line, mask, load in lines:
             held, since, _, _ = self._l1.get(line, (0, _LONG_AGO, 0, -1))
             if not load:
                 if held or (mask and self._lines):
