@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 
 from ..errors import CompileError, InputError
 from ..gpus.catalogue import load_architecture
 from ..sources.kernel_source import SourceKind
+from ..sources.ptx_text import without_comments
 from . import disk_cache
 from .assembler import Assembled, assemble
 from .device_images import ImageKind, device_images, image_for
 from .front_end import Ptx, compile_apart
 from .kernel_names import find_kernel, kernels_of, no_kernel
+from .messages import TEXTURE_REFERENCES
 from .nvcc import compile_file
 from .nvcc_run import plain_file_names
+from .ptx_functions import with_kernel_only
 from .request import CompileRequest, digest
 from .resources import Resources, code_digest, read_resources
 from .toolchain import compiler_version, nvcc_available, nvcc_version
+
+_REFERENCE = re.compile(r"\.global\s+\.(?:texref|surfref|samplerref)\s+([\w$]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +92,11 @@ def _chosen(request: CompileRequest) -> Ptx:
     name = find_kernel(kernels, request.kernel, request.file_name)
     if name is None:
         raise InputError(no_kernel(request.file_name, request.kernel, kernels))
+    text = without_comments(request.source) if _REFERENCE.search(request.source) else ""
+    for reference in _REFERENCE.finditer(text):
+        if len(re.findall(rf"(?<![\w$]){re.escape(reference[1])}(?![\w$])", with_kernel_only(text, name))) > 1:
+            line = text.count("\n", 0, reference.start()) + 1
+            raise CompileError(f"{request.file_name}:{line}: reference {reference[1]}: {TEXTURE_REFERENCES}")
     return Ptx(text=plain_file_names(request.source), kernel_name=name, log="")
 
 

@@ -11,12 +11,15 @@ _ERRORS = (
     ),
     re.compile(r"^(?P<file>[^\n]*?):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<text>.*)$", re.MULTILINE),
 )
+TEXTURE_REFERENCES = (
+    "CUDA 12 removed texture references; hand a texture object (cudaTextureObject_t) to the kernel instead"
+)
 _ADVICE = (
     (
         re.compile(
             r"texture is not a template|\"texture\" is undefined|\"(?:tex1Dfetch|cudaBindTexture)\" is undefined"
         ),
-        "CUDA 12 removed texture references; hand a texture object (cudaTextureObject_t) to the kernel instead",
+        TEXTURE_REFERENCES,
     ),
     (
         re.compile(r"calling a __host__ function\(\"cudaDeviceSynchronize\"\)"),

@@ -33,7 +33,7 @@ from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, sta
 from ..profiles.profile_cache import content_digest
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
 from ..simulator.execution import Code, execute_code
-from ..simulator.faults import Fault, FaultError, FaultKind, fault_texts
+from ..simulator.faults import Fault, FaultError, fault_texts
 from ..sources.compile_commands import read_compile_flags
 from ..sources.includes import CUDA_SUFFIXES
 from ..sources.kernel_source import is_source_text, read_kernel_source
@@ -407,13 +407,13 @@ def _accesses_shared(code: Code) -> bool:
 
 def _remedy_of(fault: Fault) -> str:
     """What to look at after a fault; empty where only the kernel is wrong."""
-    if fault.kind is not FaultKind.OUT_OF_BOUNDS:
-        return ""
     if fault.is_beyond(Space.SHARED):
         return "; --shared (shared_bytes in Python) gives dynamic shared memory"
     if fault.is_beyond(Space.LOCAL):
         return "; the index into an array of the thread, or the depth of a recursion is too large"
-    return "; give larger buffers, or what makes the index: sizes, strides, contents of buffers, grid"
+    if fault.is_beyond(Space.GLOBAL):
+        return "; give larger buffers, or what makes the index: sizes, strides, contents of buffers, grid"
+    return ""
 
 
 def _drawn(signature: Signature, arguments: Sequence[Argument]) -> Mapping[str, tuple[int, str]]:

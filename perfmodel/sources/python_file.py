@@ -48,9 +48,22 @@ def kernel_of_file(path: Path, name: str | None, architecture: str) -> tuple[obj
     if found is not None:
         return found, name, module.note
     wanted = "kernel is missing" if name is None else f"{path.name} has no kernel {name!r}"
-    reasons = "; ".join(filter(None, (made.reason, module.reason)))
+    reasons = "; ".join(
+        filter(None, (made.reason, module.reason, "" if launched or made.reason else _text_of_a_kernel(module)))
+    )
     reason = f" ({reasons})" if reasons else ""
     raise InputError(f"{wanted}; kernels of {path.name}: {', '.join(launched) or 'none'}{reason}")
+
+
+def _text_of_a_kernel(module: UserModule) -> str:
+    """What to do about CUDA C++ that the file only holds as a text; empty where there is none."""
+    constants = (node for node in ast.walk(module.tree) if isinstance(node, ast.Constant))
+    line = next((one.lineno for one in constants if isinstance(one.value, str) and "__global__" in one.value), None)
+    return (
+        ""
+        if line is None
+        else f"line {line}: the text is compiled elsewhere: save what the program compiles as a .cu file"
+    )
 
 
 def _of_classes(module: UserModule) -> dict[str, object]:

@@ -227,7 +227,8 @@ class UserModule:
     @property
     def reason(self) -> str:
         """Why a kernel may be missing; empty where all of the file ran."""
-        absent = [f"not installed: {', '.join(self.absent)}"] if self.absent else []
+        named = [f"{name} (pip install {_WHEELS[name]})" if name in _WHEELS else name for name in self.absent]
+        absent = [f"not installed: {', '.join(named)}"] if named else []
         failed = [f"line {line}: {text}" for line, text in self.failures[:1]]
         return "; ".join([*absent, *failed])
 
@@ -331,5 +332,7 @@ def _ready(module: str) -> Callable[[str], AbstractContextManager[None]]:
     return enter
 
 
+_WHEELS = {"triton": "triton", "numba": "numba-cuda", "cupy": "cupy-cuda13x", "cuda": "cuda-core"}
+"""Libraries with kernels of their own, by what installs them."""
 _READY = {library: _ready(f"{library}_kernel") for library in ("triton", "numba")}
 """By the library that a file mentions."""

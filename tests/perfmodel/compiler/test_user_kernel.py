@@ -575,3 +575,17 @@ def test_a_template_whose_users_do_not_compile_is_named_once(tmp_path: Path) -> 
         "t.cuh has no kernel but templates (k): name one with its arguments, as in 'k<float>'; the host code that uses it does "
         'not compile (a.cu:2: identifier "none" is undefined)'
     )
+
+
+def test_a_texture_reference_of_ptx_is_named_where_the_kernel_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(
+        ".version 8.0\n.target sm_75\n.address_size 64\n/* read\nby k */ .global .texref tex;\n"
+        ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<5>;\n"
+        "tex.1d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [tex, {%r0}];\nret;\n}\n.visible .entry l()\n{\nret;\n}\n"
+    )
+    with pytest.raises(
+        CompileError, match=r"^k\.ptx:5: reference tex: CUDA 12 removed texture references; hand a texture"
+    ):
+        compiled(path, "k")
+    assert compiled(path, "l").kernel_name == "l"

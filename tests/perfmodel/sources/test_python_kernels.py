@@ -562,6 +562,10 @@ def test_a_triton_kernel_takes_buffers_of_8_bit_numbers(tmp_path: Path) -> None:
             "x = 1\nx.none()\n",
             r"kernels of own\.py: none \(line 2: AttributeError: 'int' object has no attribute 'none'\)",
         ),
+        (
+            "x = 1\nTEXT = '__global__ void k($REAL *x) { }'\n",
+            r"kernels of own\.py: none \(line 2: the text is compiled elsewhere: save what the program compiles as a \.cu file\)",
+        ),
         ("def k(): pass\n", r"own\.py has no kernel 'k'; kernels of own\.py: none"),
         ("from torch._inductor import x\n", r"own\.py has no kernel 'k'; its kernels: none"),
         ("import torch._inductor\nx = = 1\n", r"own\.py line 2: invalid syntax"),
