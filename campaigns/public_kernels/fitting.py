@@ -119,6 +119,7 @@ def log_errors(launches: Sequence[MeasuredLaunch], model: SmModel, gpu: Gpu, l2:
             one.blocks_per_sm,
             gpu,
             warm=l2 is L2State.WARM,
+            touched_bytes=float(one.profile.touched_bytes),
             model=model,
         )
         atomics = float(atomic_seconds(one.profile.counts, gpu)) + gpu.empty_kernel_s

@@ -31,8 +31,9 @@ class Counts:
     ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
     without them.
     ``l2_atomic_sectors`` are operations that atomics on global memory ask of L2: in each sector as many as the most lanes on
-    one word. ``l2_busiest_slice_atomics`` are those on one slice of L2; ``l2_busiest_word_atomics`` and
-    ``l2_busiest_float_atomics`` are the lanes that change one word, an integer or a floating-point number.
+    one word. ``l2_busiest_slice_atomics`` are those on one slice of L2, where an operation on a part of a sector counts as what
+    it takes relative to one that changes all of it; ``l2_busiest_word_atomics`` and ``l2_busiest_float_atomics`` are the
+    lanes that change one word, an integer or a floating-point number.
 
     >>> Counts(global_load_requests=np.array([1.0, 2.0])).at(1).global_load_requests
     np.float64(2.0)

@@ -120,7 +120,9 @@ class Gpu:
     l2_merged_store_lines: Positive
     l2_slices: Positive
     l2_slice_bytes: Positive
+    l2_slice_pair_bytes: Positive
     l2_atomic_s: Rate
+    l2_partial_sector_atomics: Rate
     l2_returned_atomics: Rate
     l2_atomic_latency_cycles: Rate
     l2_word_atomic_s: Rate

@@ -2,12 +2,13 @@
 
 L2 works on one lane of each word at a time: a request whose lanes share words costs, in each sector, as many operations as
 the most lanes on one word. The operations on a slice follow one another, and so do those on a word. Measured on an H200 by
-micro-benchmark ``atomic_global``: the counters ``lts__t_sectors_srcunit_tex_op_red`` and ``…_atom`` are these operations.
+micro-benchmark ``atomic_global``: the counters ``lts__t_sectors_srcunit_tex_op_red`` and ``…_atom`` are these operations. How
+addresses lie in slices is known of pairs of sectors that all SMs change (validation/data/h100-atomics.json).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import SECTOR_BYTES
+from ..gpus.gpu import Gpu
 from ..ir.instruction import ExecutedInstruction, Space
 from ..simulator.access import Action, WarpAccess
+from ..simulator.global_memory import Segment
 
 _MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
 """Of the finalizer of SplitMix64 (Steele et al. 2014), which spreads addresses over the slices as if drawn; which slice has
@@ -44,9 +47,14 @@ def sector_operations(addresses: Addresses, active: Mask) -> Integers:
 
 def _operations(addresses: Addresses, active: Mask) -> tuple[Integers, Addresses, Integers]:
     """Row, sector and operations of each sector that a row of lanes asks for."""
+    return _joined(*_lanes_of_words(addresses, active), np.maximum)
+
+
+def _lanes_of_words(addresses: Addresses, active: Mask) -> tuple[Integers, Addresses, Integers]:
+    """Row, sector and lanes of each word that a row of lanes asks for, words of a sector one after the other."""
     row, column = np.nonzero(active)
     row, address, lanes = _added_up(row, addresses[row, column], np.ones(len(row), np.int64))
-    return _joined(row, address // np.uint64(SECTOR_BYTES), lanes, np.maximum)
+    return row, address // np.uint64(SECTOR_BYTES), lanes
 
 
 def _added_up(owner: Integers, place: Addresses, amount: Integers) -> tuple[Integers, Addresses, Integers]:
@@ -65,12 +73,69 @@ def _joined(
     return owner[first], place[first], join.reduceat(amount, first) if len(first) else amount
 
 
-def slices_of(stretch: Addresses, slices: int) -> Addresses:
-    """The slice of L2 of each stretch of bytes that lie in one, by its address over its size."""
-    mixed = stretch
-    for shift, factor in _MIX:
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
-    return (mixed ^ (mixed >> np.uint64(31))) % np.uint64(slices)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slices:
+    """How addresses lie in the slices of L2: two slices take the stretches of a range of bytes in turns.
+
+    Attributes:
+        count: Slices.
+        stretch_bytes: Neighbours that lie in one slice.
+        range_bytes: Bytes that two slices share.
+        part_of_sector: What an operation on a part of a sector takes, relative to one that changes all of it.
+    """
+
+    count: int
+    stretch_bytes: int
+    range_bytes: int
+    part_of_sector: float
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> Slices:
+        """Those of a GPU."""
+        return cls(
+            count=gpu.l2_slices,
+            stretch_bytes=gpu.l2_slice_bytes,
+            range_bytes=gpu.l2_slice_pair_bytes,
+            part_of_sector=gpu.l2_partial_sector_atomics,
+        )
+
+    def halves(self, addresses: Addresses) -> Addresses:
+        """Number of the half of a range that each address lies in: all of a half is in one slice.
+
+        >>> slices = Slices(count=94, stretch_bytes=256, range_bytes=1024, part_of_sector=1.2)
+        >>> slices.halves(np.array([0, 256, 512, 1024], np.uint64)).tolist()
+        [0, 1, 0, 2]
+        """
+        turn = addresses // np.uint64(self.stretch_bytes) % np.uint64(2)
+        return addresses // np.uint64(self.range_bytes) * np.uint64(2) + turn
+
+    def of_halves(self, halves: Addresses) -> Addresses:
+        """The slice of each half."""
+        mixed = halves // np.uint64(2)
+        for shift, factor in _MIX:
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
+        pair = (mixed ^ (mixed >> np.uint64(31))) % np.uint64(max(self.count // 2, 1))
+        return (pair * np.uint64(2) + halves % np.uint64(2)) % np.uint64(self.count)
+
+    def reached(self, halves: Addresses, segments: Sequence[Segment]) -> int:
+        """Slices that hold the buffers in which these halves lie; all where one is not known.
+
+        >>> slices = Slices(count=94, stretch_bytes=256, range_bytes=1024, part_of_sector=1.2)
+        >>> slices.reached(np.zeros(1, np.uint64), [Segment("x", 0, 300)])
+        2
+        """
+        held, known = np.zeros(0, np.uint64), 0
+        for segment in segments:
+            if segment.size_bytes > self.count * self.range_bytes:
+                continue
+            end = segment.start + segment.size_bytes
+            begins = np.arange(segment.start, end, self.stretch_bytes)
+            own = np.unique(self.halves(np.append(begins, end - 1).astype(np.uint64)))
+            inside = np.isin(halves, own)
+            if inside.any():
+                known += int(np.count_nonzero(inside & ~np.isin(halves, held)))
+                held = np.union1d(held, own)
+        return len(np.unique(self.of_halves(held))) if known == len(halves) else self.count
 
 
 def is_floating(instruction: ExecutedInstruction) -> bool:
@@ -81,7 +146,10 @@ def is_floating(instruction: ExecutedInstruction) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contention:
-    """Operations of a launch on the busiest slice of L2, and lanes on the integer and floating-point words most changed."""
+    """Operations of a launch on the busiest slice of L2, and lanes on the integer and floating-point words most changed.
+
+    An operation on a part of a sector counts as what it takes relative to one that changes all of it (`Slices.part_of_sector`).
+    """
 
     busiest_slice: float = 0.0
     busiest_word: float = 0.0
@@ -149,20 +217,27 @@ class AtomicsOfBlocks:
     """Where the atomics of executed blocks go: block, place and amount, each of shape ``(3, n)``.
 
     Attributes:
-        operations: By stretches of bytes that lie in one slice.
+        operations: By what lies in one slice (`Slices.halves`).
+        parts: Those of them that change a part of a sector.
         integers: Lanes by word.
         floats: Lanes by word of floating-point atomics.
     """
 
     operations: Integers
+    parts: Integers
     integers: Integers
     floats: Integers
 
-    def contention(self, executed: int, launch_blocks: int, slices: int) -> Contention:
-        """Of a launch, ``executed`` of whose blocks were executed, on an L2 of so many slices."""
-        block, stretch, amount = self.operations
-        on_slices = _added_up(block, slices_of(stretch.astype(np.uint64), slices), amount)
-        even = float(amount.sum()) * launch_blocks / executed / slices
+    def contention(
+        self, executed: int, launch_blocks: int, slices: Slices, segments: Sequence[Segment] = ()
+    ) -> Contention:
+        """Of a launch, ``executed`` of whose blocks were executed; the ``segments`` bound how many slices take part."""
+        further = slices.part_of_sector - 1.0
+        block, place = np.concatenate([self.operations[:2], self.parts[:2]], axis=1)
+        amount = np.concatenate([self.operations[2], further * self.parts[2]])
+        halves = place.astype(np.uint64)
+        on_slices = _added_up(block, slices.of_halves(halves), amount)
+        even = float(amount.sum()) * launch_blocks / executed / max(slices.reached(np.unique(halves), segments), 1)
         return Contention(
             busiest_slice=max(_busiest(on_slices, executed, launch_blocks), even),
             busiest_word=_busiest(self.integers, executed, launch_blocks),
@@ -171,7 +246,7 @@ class AtomicsOfBlocks:
 
 
 class AtomicObserver:
-    """Keeps where the atomics of executed blocks go; ``slice_bytes`` are neighbours that lie in one slice of L2.
+    """Keeps where the atomics of executed blocks go, in an L2 of such slices.
 
     >>> from perfmodel.ir.instruction import Instruction
     >>> from perfmodel.simulator.access import Site
@@ -179,15 +254,16 @@ class AtomicObserver:
     >>> add = Instruction("red.global.add.u32", ("[%rd1]", "1"), None, False, 1, None)
     >>> site = Site(0, 0, add, Action.REDUCTION, Space.GLOBAL, 4)
     >>> one_word = Plan(np.zeros((2, 64), np.uint64), None, rows=2, threads=64)
-    >>> observer = AtomicObserver(slice_bytes=512)
+    >>> slices = Slices(count=94, stretch_bytes=256, range_bytes=1024, part_of_sector=1.2)
+    >>> observer = AtomicObserver(slices)
     >>> observer.access(WarpAccess(site, one_word, 0, np.array([3, 8]), np.array([0, 1])))
-    >>> observer.found().contention(executed=2, launch_blocks=10, slices=94)
-    Contention(busiest_slice=640.0, busiest_word=640.0, busiest_float=0.0)
+    >>> observer.found().contention(executed=2, launch_blocks=10, slices=slices)
+    Contention(busiest_slice=768.0, busiest_word=640.0, busiest_float=0.0)
     """
 
-    def __init__(self, slice_bytes: int) -> None:
-        self._slice_sectors = np.uint64(slice_bytes // SECTOR_BYTES)
-        self._on_stretches = _Tally()
+    def __init__(self, slices: Slices) -> None:
+        self._slices = slices
+        self._on_halves, self._on_parts = _Tally(), _Tally()
         self._on_words = {False: _Tally(), True: _Tally()}
 
     def access(self, access: WarpAccess) -> None:
@@ -195,8 +271,15 @@ class AtomicObserver:
         if access.site.action is not Action.REDUCTION or access.site.space is not Space.GLOBAL:
             return
         warps = access.of_warps
-        row, sector, most = _operations(warps.addresses, warps.active)
-        self._on_stretches.add(warps.block[row], sector // self._slice_sectors, most)
+        row, sector, lanes = _lanes_of_words(warps.addresses, warps.active)
+        _, _, distinct = _joined(row, sector, np.ones(len(row), np.int64), np.add)
+        row, sector, most = _joined(row, sector, lanes, np.maximum)
+        halves, part = (
+            self._slices.halves(sector * np.uint64(SECTOR_BYTES)),
+            distinct * access.site.width_bytes < SECTOR_BYTES,
+        )
+        self._on_halves.add(warps.block[row], halves, most)
+        self._on_parts.add(warps.block[row][part], halves[part], most[part])
         row, lane = np.nonzero(warps.active)
         words = self._on_words[is_floating(access.site.instruction)]
         words.add(*_added_up(warps.block[row], warps.addresses[row, lane], np.ones(len(row), np.int64)))
@@ -204,4 +287,6 @@ class AtomicObserver:
     def found(self) -> AtomicsOfBlocks:
         """Where they went."""
         integers, floats = (self._on_words[floating].table() for floating in (False, True))
-        return AtomicsOfBlocks(operations=self._on_stretches.table(), integers=integers, floats=floats)
+        return AtomicsOfBlocks(
+            operations=self._on_halves.table(), parts=self._on_parts.table(), integers=integers, floats=floats
+        )

@@ -23,7 +23,7 @@ from ..simulator.execution import Code, execute_code
 from ..simulator.global_memory import Segment
 from ..simulator.simulation import Budget, Mode
 from .access_counts import BLOCK_TOTALS, READS, AccessCounts
-from .atomics import AtomicObserver, Contention
+from .atomics import AtomicObserver, Contention, Slices
 from .block_placement import Placement, place_blocks
 from .block_schedule import Schedule, begins_of_blocks, residency, schedule_blocks
 from .cache_record import CacheRecord
@@ -61,6 +61,7 @@ class Hierarchy:
     l2_write_sectors: float
     dram_read_bytes: float
     dram_write_bytes: float
+    touched_bytes: float
     relative_error: float
     exact: bool
     notes: tuple[str, ...]
@@ -110,7 +111,7 @@ class CacheObserver:
         self._stores = StoreTrace(self.blocks, of_sm, np.zeros(0, np.int64) if cycles is None else cycles)
         self._accesses = AccessCounts(len(self.blocks))
         self._ahead = ahead
-        self._atomics = AtomicObserver(gpu.l2_slice_bytes)
+        self._atomics = AtomicObserver(Slices.of(gpu))
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
@@ -255,11 +256,12 @@ def hierarchy_of(
         + float(counts.surface_store_sectors + counts.bulk_write_sectors),
         dram_read_bytes=SECTOR_BYTES * dram.read_sectors + _code_bytes(resources),
         dram_write_bytes=SECTOR_BYTES * dram.written_sectors,
+        touched_bytes=SECTOR_BYTES * dram.touched_sectors,
         relative_error=rates.relative_error,
         exact=exact,
         notes=() if exact else ("L2 and DRAM traffic is estimated: addresses of blocks differ by more than a shift",),
         blocks_executed=record.executed,
-        contention=record.atomics.contention(record.executed, int(launch.blocks), gpu.l2_slices),
+        contention=record.atomics.contention(record.executed, int(launch.blocks), Slices.of(gpu), record.segments),
     )
 
 

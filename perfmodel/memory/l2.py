@@ -12,6 +12,7 @@ A launch begins with an L2 that holds no data of it. What the profiler's flush l
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,10 +72,11 @@ def partition_of_sms(gpu: Gpu) -> Integers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DramTraffic:
-    """Sectors that a launch reads from DRAM and that it writes there until it ends."""
+    """Sectors that a launch reads from DRAM, that it writes there until it ends, and that it touches at all."""
 
     read_sectors: float
     written_sectors: float
+    touched_sectors: float = math.nan
 
 
 class _Partition:
@@ -198,7 +200,9 @@ def sampled_dram_traffic(
         beside_dram_s: seconds that the launch would take if DRAM gave and took everything at once.
     """
     samples = max(ceil_div(grid.entries, _DRAWN_ACCESSES), 1)
-    first = _together(grid.drawn(samples, 0), begins, partition_of_block)
+    stream = grid.drawn(samples, 0)
+    touched = _touched_sectors(stream)
+    first = _together(stream, begins, partition_of_block)
     # those of one line by several blocks at a time are one access
     together = ceil_div(len(first.line) * samples, _SIMULATED_ACCESSES)
     samples = max(together, ceil_div(grid.entries, _MOST_DRAWN), 1)
@@ -210,7 +214,17 @@ def sampled_dram_traffic(
         one = dram_traffic(grid.drawn(samples, len(found)), begins, partition_of_block, gpu, age)
         found.append((one.read_sectors, one.written_sectors))
     read, written = np.mean(found, axis=0).tolist()
-    return DramTraffic(read_sectors=read, written_sectors=written)
+    return DramTraffic(read_sectors=read, written_sectors=written, touched_sectors=touched)
+
+
+def _touched_sectors(stream: LaunchStream) -> float:
+    """Sectors of a launch that any block reads or writes, stacks apart, from the accesses to a share of all lines."""
+    own = stream.line < LOCAL_LINES
+    order = np.argsort(stream.line[own], kind="stable")
+    line, words = stream.line[own][order], stream.words[own][order]
+    first = np.flatnonzero(np.diff(line, prepend=line[:1] - 1))
+    whole = np.bitwise_or.reduceat(words, first) if len(first) else words
+    return float(SECTORS_OF_MASK[sectors_of(whole)].sum()) / stream.share
 
 
 def _agree(found: list[tuple[float, float]], samples: int, gpu: Gpu) -> bool:
@@ -325,14 +339,14 @@ def written_by_the_end(counts: Counts, gpu: Gpu) -> Counts:
     return replace(counts, dram_write_bytes=written - kept_bytes(read, written, gpu) + of_others)
 
 
-def stay_in_l2(read_bytes: float, written_bytes: float, gpu: Gpu) -> bool:
-    """Whether the next launch finds what this one reads and writes, the copies of other partitions counted.
+def stay_in_l2(touched_bytes: float, gpu: Gpu) -> bool:
+    """Whether the next launch finds what this one has touched, the copies of other partitions counted.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> [stay_in_l2(mb * 1e6, mb * 1e6, load_gpu("h200")) for mb in (17, 25)]  # copies of 34 and 50 MB
+    >>> [stay_in_l2(mb * 1e6, load_gpu("h200")) for mb in (34, 50)]
     [True, False]
     """
-    return bool(_occupied(read_bytes, written_bytes, gpu) <= gpu.l2_bytes)
+    return bool(_occupied(touched_bytes, 0.0, gpu) <= gpu.l2_bytes)
 
 
 def _occupied(read: Any, written: Any, gpu: Gpu) -> Any:

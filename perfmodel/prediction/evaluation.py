@@ -106,7 +106,7 @@ def _followed(
     known &= np.broadcast_to(profile.resources.code_bytes, len(seconds)) <= scenario.gpu.instruction_cache_l1_bytes
     if not known.any():
         return seconds, terms, known
-    seconds = seconds.copy()
+    seconds, touched = seconds.copy(), np.broadcast_to(profile.touched_bytes, len(seconds))
     waits = {name: np.array(np.broadcast_to(getattr(terms, name), len(seconds)), np.float64) for name in WAITED}
     for index in np.flatnonzero(known).tolist():
         found = sm_seconds(
@@ -116,6 +116,7 @@ def _followed(
             int(blocks_per_sm[index]),
             scenario.gpu,
             warm=scenario.l2 is L2State.WARM,
+            touched_bytes=float(touched[index]),
         )
         queued = float(np.broadcast_to(terms.atomics, len(seconds))[index]) + scenario.gpu.empty_kernel_s
         seconds[index] = max(found.seconds, queued)

@@ -59,6 +59,7 @@ def issues_of(profile: KernelProfile, prediction: Prediction, scenario: Scenario
         resident,
         scenario.gpu,
         warm=scenario.l2 is L2State.WARM,
+        touched_bytes=float(profile.touched_bytes),
     )
 
 

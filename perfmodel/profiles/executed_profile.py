@@ -263,7 +263,8 @@ def _executed(asked: _Asked, remember: bool) -> Execution:
     profile = counted.profile
     if traffic is not None:
         counts = with_hierarchy(profile.counts, traffic)
-        profile = replace(profile, counts=counts, caches_simulated=True).with_notes(*traffic.notes)
+        profile = replace(profile, counts=counts, touched_bytes=traffic.touched_bytes, caches_simulated=True)
+        profile = profile.with_notes(*traffic.notes)
         if gpu is not None and not gpu.architecture.array_tiles_counted and _reads_tiles(counts):
             profile = replace(profile, exact=False).with_notes(
                 f"sectors of textures and surfaces are estimates: how {gpu.architecture.name} tiles CUDA arrays was not counted"

@@ -44,6 +44,7 @@ class KernelProfile:
         loop_code_bytes: Code of the largest loop that a warp runs through more than once, 0 without a loop.
         tensor_cycles: Cycles that the launch's matrix products hold the tensor cores of sub-partitions, added up.
         read_only_share: Part of the global loads by the read-only path (``ld.global.nc``); asynchronous copies are not.
+        touched_bytes: Bytes of global memory in all sectors that the launch reads, stores or changes, each counted once.
         exact: Whether the counts are what the hardware would count.
         approximate: Whether they are those of an equivalent configuration.
         caches_simulated: Whether traffic behind L1 was simulated; else it is in closed form.
@@ -61,6 +62,7 @@ class KernelProfile:
     loop_code_bytes: Any = 0.0
     tensor_cycles: Any = 0.0
     read_only_share: Any = 0.0
+    touched_bytes: Any = np.nan
     exact: Any = False
     approximate: Any = False
     caches_simulated: Any = False

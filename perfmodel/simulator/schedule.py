@@ -38,6 +38,8 @@ YIELD_STEPS = 64
 _ROUND_STEPS = PATIENCE_STEPS + YIELD_STEPS
 _WAITING_STEPS = 4 * _ROUND_STEPS
 """Steps of polling after which it is looked whether anything changes still."""
+_PATIENT_STEPS = 4 * _WAITING_STEPS
+"""Steps of polling after which other blocks are executed, too."""
 _SUBSET_FRACTION = 0.5
 """When fewer of a batch's blocks than this take part, they are gathered and run alone."""
 
@@ -207,21 +209,23 @@ class Scheduler:
             self.waited, self.seen = 0, None
             return
         self.waited += 1
+        if self.batch.classes is not None and self.waited >= YIELD_STEPS:
+            raise NotFollowedError("blocks wait in a loop for what others write")
         if self.waited < _WAITING_STEPS:
             return
-        if self.batch.classes is not None:
-            raise NotFollowedError("blocks wait in a loop for what others write")
+        if self.waited >= _PATIENT_STEPS and not self.batch.environment.launch.cooperative:
+            raise self._waits_for_blocks(place)  # lanes that count their looks are never as they were
         now = _Moment(place, mask, dict(self.pending), list(self.registers))
         if self.waited % _WAITING_STEPS == 0:
             self.seen = now
         elif self.seen is not None and self.waited % _WAITING_STEPS > _ROUND_STEPS and self.seen.equals(now):
-            raise WaitsForBlocksError(
-                str(
-                    self.program.polled(place).error(
-                        "threads wait in a loop for what no thread that is executed with them writes"
-                    )
-                )
-            )
+            raise self._waits_for_blocks(place)
+
+    def _waits_for_blocks(self, place: int) -> WaitsForBlocksError:
+        polled = self.program.polled(place)
+        return WaitsForBlocksError(
+            str(polled.error("threads wait in a loop for what no thread that is executed with them writes"))
+        )
 
     # ---- one step
 

@@ -63,6 +63,7 @@ def sm_seconds(
     gpu: Gpu,
     *,
     warm: bool = False,
+    touched_bytes: float = math.nan,
     model: SmModel | None = None,
     budget: int = SIMULATED_INSTRUCTIONS,
 ) -> SmTime:
@@ -75,11 +76,12 @@ def sm_seconds(
         blocks_per_sm: resident blocks by occupancy.
         gpu: the GPU.
         warm: whether the launch before was the same one, so that its data lie in L2 if they fit and what it writes stays there.
+        touched_bytes: these data; what is read and what is written, apart from each other, where that is not known.
         model: fitted numbers; the package's where None.
         budget: instructions to follow.
     """
     model = model or sm_model()
-    counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
+    counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
     usual, lone_blocks = _usual_and_lone(traces, int(launch.blocks), gpu)
     if launch.blocks <= blocks_per_sm * gpu.sm_count:
         usual = _longest_first(usual)
@@ -104,10 +106,12 @@ def sm_seconds(
     )
 
 
-def _found_in_l2(traces: WarpTraces, launch: Launch, counts: Counts, gpu: Gpu, warm: bool) -> tuple[Counts, bool]:
+def _found_in_l2(
+    traces: WarpTraces, launch: Launch, counts: Counts, touched_bytes: float, gpu: Gpu, warm: bool
+) -> tuple[Counts, bool]:
     """The counts, and whether L2 is warm: what the launch before left there is read from there if all of it has stayed."""
-    read, written = float(counts.dram_read_bytes), _written_once(traces, float(launch.blocks))
-    stays = warm and stay_in_l2(read, written, gpu)
+    apart = float(counts.dram_read_bytes) + _written_once(traces, float(launch.blocks))
+    stays = warm and stay_in_l2(apart if math.isnan(touched_bytes) else touched_bytes, gpu)
     return (replace(counts, dram_read_bytes=0.0) if stays else counts), stays
 
 
@@ -331,13 +335,14 @@ def sm_issues(
     gpu: Gpu,
     *,
     warm: bool = False,
+    touched_bytes: float = math.nan,
     budget: int = SIMULATED_INSTRUCTIONS,
 ) -> SmIssues:
     """What the warps of one SM issue and when, of so many instructions; arguments as for `sm_seconds`."""
     from .sm_simulation import simulate_sm
 
     usual, _ = _usual_and_lone(traces, int(launch.blocks), gpu)
-    counts, warm = _found_in_l2(traces, launch, counts, gpu, warm)
+    counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, sm_model())
     machine = _machine(traces, counts, launch, loads, gpu, sm_model(), warm)
     code = code_of(traces, counts, launch, _active_sms(launch, gpu), loads, gpu, sm_model(), warm)

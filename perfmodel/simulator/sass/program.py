@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import or_
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...ir.instruction import Space
 from ...machine_code.control_flow import innermost_loops
 from ...machine_code.instruction import MachineInstruction
@@ -17,6 +20,7 @@ from ..program import SyncScope, Unit
 from ..translate.emitter import Pool
 from ..translate.slices import EVERY_SPACE
 from . import asynchronous, floating, integer, memory, moves, tensor, textures, warp
+from .clocks import cycles_of_units
 from .emitter import Effects, Emitter
 from .modifiers import require_known_modifiers
 from .registers import REGISTER_COUNT, members, number_of, type_of
@@ -358,6 +362,11 @@ class MachineProgram:
         loops = [loop & self.reached for loop in innermost_loops([block.successors for block in self.blocks])]
         blocks = set().union(*(loop for loop in loops if loop & polling and not loop & writing))
         return frozenset(unit.index for unit in self.units if unit.block in blocks)
+
+    @cached_property
+    def unit_cycles(self) -> NDArray[np.int64]:
+        """Cycles that a warp alone takes for each unit, about."""
+        return cycles_of_units(self.units, self.instructions)
 
     def polled(self, place: int) -> MachineInstruction:
         """An instruction that reads what others write, of the loop that a unit belongs to."""

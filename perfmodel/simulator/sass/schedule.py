@@ -6,6 +6,8 @@ happen to stand at the same place stay apart; groups of different warps run toge
 An indirect jump is issued once for each place that lanes of a group go to, ``WARPSYNC.ALL`` once more for the lanes that
 have waited there until the last came, and ``WARPSYNC.EXCLUSIVE`` once for each group of lanes that goes on by itself: an H200
 counts all three so.
+
+While lanes wait in loops for what others write, warps run in the order of their clocks (`Clocks`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from ..plan import Mask, rows_and_warps
 from ..program import SyncScope, Unit
 from ..schedule import Scheduler
 from ..undetermined import Cause
+from .clocks import LOOK_CYCLES, Clocks
 from .convergence import Convergence
 from .parted_warps import PartedWarps, bits_of_warps
 from .program import MachineProgram, issued_again
@@ -52,6 +55,9 @@ class MachineScheduler(Scheduler):
         """Lanes that the current step has ended, where others live."""
         self._steps_of_all: Counter[tuple[int, int]] = Counter()
         """How often all lanes together went from one unit up to another, as far as it is not in the tally yet."""
+        waits = bool(self.program.waiting) and self.batch.classes is None
+        self.clocks = Clocks(self.program.unit_cycles, self.batch.rows, self.batch.threads) if waits else None
+        """Of the warps, where lanes may come to wait in a loop."""
 
     def _runs_together(self, place: int, mask: Mask | None) -> bool:
         if self.held or not super()._runs_together(place, mask):
@@ -71,6 +77,8 @@ class MachineScheduler(Scheduler):
         unit = self.program.units[place]
         if unit.sync_scope is SyncScope.WARP:
             self._pass_barrier(place, self.program.waiting_instruction(unit), mask)
+        elif unit.sync_scope is SyncScope.BLOCK and self.clocks is not None:
+            self.clocks.meet(mask)
         if self.program.asks_who_lives:
             others = self.synchronization._live() if self.pending or self.held else np.zeros((1, 1), np.bool_)
             self.batch.live = mask | others
@@ -93,6 +101,8 @@ class MachineScheduler(Scheduler):
         end, length = self.program.stretch(unit) if whole else (unit.index + 1, len(unit.instructions))
         if mask is None:
             self._steps_of_all[unit.index, end] += 1
+            if self.clocks is not None:
+                self.clocks.spend(unit.index, end, None)
             for _, path in self.paths:
                 path.add(unit.index, end - 1, None)
             self.limits.spend(self._warps * length)
@@ -100,6 +110,8 @@ class MachineScheduler(Scheduler):
         running = rows_and_warps(mask, self.batch.threads)
         per_row = np.broadcast_to(running.sum(axis=1), (self.batch.rows,))
         count = int(per_row.sum())
+        if self.clocks is not None:
+            self.clocks.spend(unit.index, end, running)
         self._count(slice(unit.index, end), per_row, count)
         for row, visits in self.watched:
             visits[:, unit.index : end] += running[min(row, len(running) - 1), :, None]
@@ -125,6 +137,33 @@ class MachineScheduler(Scheduler):
         self._count(slice(unit.index, unit.index + 1), per_row, int(per_row.sum()))
         for row, visits in self.watched:
             visits[:, unit.index] += warps[min(row, len(warps) - 1)]
+
+    # ---- who runs next
+
+    def _choose(self, steps: int) -> tuple[int, Mask]:
+        """As otherwise, but by clocks while lanes wait in a loop: these look again when the others have come as far."""
+        if self.clocks is None or self.program.waiting.isdisjoint(self.pending):
+            return super()._choose(steps)
+        ready = {
+            place: lanes for place in sorted(self.pending) if (lanes := self.synchronization.ready(place)) is not None
+        }
+        if not ready:
+            return super()._choose(steps)
+        waiting = self.program.waiting
+        # lanes look when they come to the loop; what a unit stores is in L2, half a round trip away, some time after its end
+        until_seen = self.program.unit_cycles + LOOK_CYCLES // 2
+        clocks = {
+            place: self.clocks.earliest(lanes) + (0 if place in waiting else int(until_seen[place]))
+            for place, lanes in ready.items()
+        }
+        others = [clock for place, clock in clocks.items() if place not in waiting]
+        now = min(others) if others else min(clocks.values()) + LOOK_CYCLES
+        place = min(ready, key=lambda one: clocks[one])
+        lanes = ready[place]
+        if place in waiting:
+            lanes = self.clocks.until(lanes, now)
+        self.last_run[place] = steps
+        return place, self.synchronization.take(place, lanes)
 
     # ---- where lanes go
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.core.counts import INSTRUCTION_CLASSES
 from perfmodel.errors import SimulationError
+from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.profiles.executed_profile import executed_profile
 from perfmodel.profiles.kernel_profile import KernelProfile
@@ -117,3 +121,53 @@ def test_blocks_that_wait_for_one_another_are_executed_together() -> None:
     assert profile.counts.global_reduction_requests == blocks
     with pytest.raises(SimulationError, match=r"LDG.* threads wait in a loop for what no thread that is executed"):
         profile_of(BARRIER, "sm_90", launch, x, np.uint32(blocks + 1))
+
+
+CHAIN = """
+extern "C" __global__ void chain(unsigned *flag, unsigned *looks)
+{
+    if (threadIdx.x == 0) {
+        unsigned count = 0;
+        volatile unsigned *flags = flag;
+        if (blockIdx.x)
+            while (flags[blockIdx.x - 1] == 0) count++;
+        __threadfence();
+        flags[blockIdx.x] = 1;
+        looks[blockIdx.x] = count;
+    }
+}
+"""
+MEASURED = json.loads((Path(__file__).parents[3] / "validation" / "data" / "h100-atomics.json").read_text())
+
+
+@pytest.mark.parametrize("blocks", [2, 33, 132])
+def test_a_block_looks_at_a_flag_about_as_often_as_on_a_gpu(blocks: int) -> None:
+    """Of the kernel that was measured, each block of which waits for the one before."""
+    measured = [
+        run["polls"]
+        for run in MEASURED["waiting"]
+        if run["test"] == "chain" and (run["kind"], run["blocks"], run["threads"]) == (0, blocks, 32)
+    ]
+    flag, looks = (Buffer(name=name, array=np.zeros(blocks, np.uint32), output=True) for name in ("flag", "looks"))
+    profile = profile_of(CHAIN, "sm_90", Launch(grid_x=blocks, block_x=32), flag, looks)
+    assert not profile.exact
+    found = float(profile.counts.global_load_requests) - (blocks - 1)  # the last look of each finds the flag
+    assert found == pytest.approx(measured[0], rel=0.3, abs=2)
+
+
+IN_PLACE = """
+extern "C" __global__ void scale(float *x, unsigned apart)
+{
+    const unsigned at = blockIdx.x * 256 + threadIdx.x;
+    x[at + apart] = 2.0f * x[at];
+}
+"""
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_sectors_that_are_read_and_stored_are_touched_once(in_place: bool) -> None:
+    apart = np.uint32(0 if in_place else 256 * 1000)
+    kernel = compile_kernel(CompileRequest(source=IN_PLACE, kernel="scale", file_name="scale.cu"), "sm_90")
+    launch, call = Launch(grid_x=1000, block_x=256), KernelCall(parameters=(floats("x", 2 * 256 * 1000), apart))
+    profile = executed_profile(kernel, launch, call, load_gpu("h200"))
+    assert profile.touched_bytes == 4 * 256 * 1000 * (1 if in_place else 2)

@@ -1,0 +1,70 @@
+"""When warps of a batch are, roughly, so that lanes that wait in a loop look at memory about as often as they would on a GPU.
+
+A look takes a round trip to L2. A chain of blocks on an H100, each of which waits for the flag of the one before, looks 4.1 times
+a block, and hands on every 0.59 µs: a look takes 287 cycles (validation/data/h100-atomics.json).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.constants import WARP_SIZE
+from ...machine_code.instruction import MachineInstruction
+from ...machine_code.schedule import fields
+from ..plan import Mask, rows_and_warps
+from ..program import Unit
+
+LOOK_CYCLES = 280
+"""Cycles until a warp has what it asks L2 for."""
+_FENCE_LOOKS = 2
+"""Round trips to L2 that a fence of the GPU takes: for what the warp has stored, and for itself."""
+_ASKS = frozenset({"LD", "LDG", "ATOM", "ATOMG"})
+
+
+def cycles_of_units(units: Sequence[Unit], instructions: Sequence[MachineInstruction]) -> NDArray[np.int64]:
+    """Cycles that a warp alone takes for each unit: those of its control bits, and a round trip where it asks L2."""
+    stall, *_ = fields(instructions)
+    ends = np.concatenate([[0], np.cumsum(np.maximum(stall, 1))])
+    found = np.zeros(len(units), np.int64)
+    for unit in units:
+        own = instructions[unit.first : unit.first + len(unit.instructions)]
+        looks = int(any(i.name in _ASKS and not i.never for i in own))
+        looks += _FENCE_LOOKS * sum(i.name == "MEMBAR" for i in own)
+        found[unit.index] = ends[unit.first + len(own)] - ends[unit.first] + looks * LOOK_CYCLES
+    return found
+
+
+class Clocks:
+    """Cycles that each warp of a batch has spent, shape ``(rows, warps)``."""
+
+    def __init__(self, cycles: NDArray[np.int64], rows: int, threads: int) -> None:
+        self._before = np.concatenate([[0], np.cumsum(cycles)])
+        self._spent = np.zeros((rows, threads // WARP_SIZE), np.int64)
+        self._threads = threads
+
+    def spend(self, first: int, end: int, running: NDArray[np.bool_] | None) -> None:
+        """Some warps, by row, or all of them, run units up to ``end``."""
+        cycles = int(self._before[end] - self._before[first])
+        if running is None:
+            self._spent += cycles
+        else:
+            self._spent += cycles * running
+
+    def meet(self, mask: Mask) -> None:
+        """Warps of a block go on together when the last of them has come."""
+        here = np.broadcast_to(rows_and_warps(mask, self._threads), self._spent.shape)
+        last = np.where(here, self._spent, 0).max(axis=1, keepdims=True)
+        self._spent = np.where(here, last, self._spent)
+
+    def earliest(self, mask: Mask) -> int:
+        """The clock of the warp that is furthest behind of those that have lanes in a mask, of which there are some."""
+        here = np.broadcast_to(rows_and_warps(mask, self._threads), self._spent.shape)
+        return int(self._spent[here].min())
+
+    def until(self, mask: Mask, now: int) -> Mask:
+        """The lanes of a mask whose warps are not further than ``now``."""
+        due: Mask = mask & np.repeat(self._spent <= now, WARP_SIZE, axis=1)
+        return due
