@@ -165,6 +165,8 @@ class Lanes:
         self.row_index = np.arange(batch.rows) if subset is None else subset
         self.special = batch.special if subset is None else _Chosen(batch.special, subset)
         self.active: Mask | None = None
+        self.guard: Mask | None = None
+        """Lanes for which the value that is worked out is kept, where an instruction is guarded."""
         self.arrived = np.zeros((batch.rows, BARRIERS), np.int64)
         """Threads that have arrived at each named barrier without waiting, by block of the batch."""
         self._plans: dict[tuple[int, int, int], Plan] = {}

@@ -59,6 +59,7 @@ class Running(Protocol):
     """Which lanes run: the view of a batch that generated code works on."""
 
     active: Mask | None
+    guard: Mask | None
 
 
 class BlockClasses:
@@ -147,7 +148,12 @@ class BlockClasses:
 
     def mask(self, lanes: Mask | None = None) -> Mask | None:
         """Lanes for which a decision counts: those given, else all that run."""
-        return self.running.active if lanes is None and self.running is not None else lanes
+        if lanes is not None or self.running is None:
+            return lanes
+        active, guard = self.running.active, self.running.guard
+        if guard is None or not isinstance(guard, np.ndarray):
+            return active
+        return guard if active is None else active & guard
 
     def by_row(self, steps: Steps, mask: Mask | None) -> RowSteps | None:
         """Coefficients of whole blocks where all lanes of a mask have the same ones."""

@@ -289,7 +289,13 @@ class Emitter:
     # ---- results
 
     def _guarded(self, expression: str, old: str) -> str:
-        return f"chosen({self.guard},{expression},{old})"
+        """What a guarded instruction leaves; where blocks are followed, its value matters in the lanes of the guard alone."""
+        if self.guard == "None" or self.recorded is not None:
+            return expression
+        self.line(f"C.guard={self.guard}")
+        new = self.temporary(f"settled({expression})")
+        self.line("C.guard=None")
+        return f"chosen({self.guard},{new},{old})"
 
     def write(self, i: MachineInstruction, operand: Operand, expression: str, kind: str = "u32") -> None:
         """Assign a 32-bit value to a register, under the guard."""

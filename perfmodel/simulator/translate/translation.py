@@ -9,6 +9,7 @@ import numpy as np
 from ...ir.instruction import Instruction, Space
 from ...ir.kernel import Kernel
 from ...ir.types import STORAGE_TYPES, VALUE_TYPES
+from ..block_classes.values import FollowedValue
 from ..faults import remedy
 from ..functions import atomics, bits, conversions, floats, warp_functions
 from ..global_memory import is_in_space
@@ -67,6 +68,7 @@ def engine_names() -> dict[str, Any]:
     names: dict[str, Any] = {
         "where": np.where,
         "chosen": chosen,
+        "settled": settled,
         "add": np.add,
         "subtract": np.subtract,
         "minimum": np.minimum,
@@ -98,6 +100,11 @@ def engine_names() -> dict[str, Any]:
     for module in (bits, floats, conversions, warp_functions, atomics):
         names.update({name: value for name, value in vars(module).items() if callable(value) and name[0] != "_"})
     return names
+
+
+def settled(new: Values) -> Values:
+    """A value of which no quotient is left open, where blocks are followed (`FollowedValue`)."""
+    return new.resolved() if isinstance(new, FollowedValue) else new
 
 
 def chosen(guard: Mask, new: Values, old: Values) -> Values:

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from perfmodel.simulator.block_classes.classes import BlockClasses
 from perfmodel.simulator.block_classes.values import FollowedValue, of_blocks, permuted
+from perfmodel.simulator.translate.translation import chosen, settled
 
 THREADS = 8
 BLOCKS = 60
+GUARD = np.arange(THREADS)[None] % 3 == 1
+"""Lanes of guarded operations."""
 
 
 class Lanes:
@@ -23,6 +26,7 @@ class Lanes:
 
     def __init__(self, active: NDArray[np.bool_] | None) -> None:
         self.active = active
+        self.guard: NDArray[np.bool_] | None = None
 
 
 class Both:
@@ -90,14 +94,16 @@ PLAIN = [
 @settings(max_examples=150, deadline=None)
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(sorted(OPERATIONS)), st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=9
+        st.tuples(st.sampled_from(sorted(OPERATIONS)), st.integers(0, 30), st.integers(0, 30), st.booleans()),
+        min_size=1,
+        max_size=9,
     ),
     index=st.sampled_from(["one after the other", "rows of seven", "near the top", "scattered"]),
     groups=st.integers(1, 3),
     idle=st.booleans(),
 )
 def test_followed_values_are_those_of_each_block(
-    steps: list[tuple[str, int, int]], index: str, groups: int, idle: bool
+    steps: list[tuple[str, int, int, bool]], index: str, groups: int, idle: bool
 ) -> None:
     blocks = np.arange(BLOCKS)
     of_index = {
@@ -114,12 +120,18 @@ def test_followed_values_are_those_of_each_block(
     values.append(Both(of_blocks(classes, of_index), of_index[:, None]))
     values.append(binary(OPERATIONS["add"])(binary(OPERATIONS["multiply"])(values[-1], values[1]), values[0]))
     with np.errstate(all="ignore"):
-        for name, first, second in steps:
-            if idle and name == "reversed lanes":
+        for name, first, second, guarded in steps:
+            if (idle or guarded) and name == "reversed lanes":
                 continue  # it takes values of lanes that do not run, which nobody follows
             # the latest values first, so that what depends on the block goes on
             a, b = values[-1 - first % len(values)], values[-1 - second % len(values)]
-            values.append(binary(OPERATIONS[name])(a, b))
+            classes.running.guard = GUARD if guarded else None
+            found = binary(OPERATIONS[name])(a, b)
+            if guarded:
+                new = settled(found.followed)
+                classes.running.guard = None
+                found = Both(chosen(GUARD, new, a.followed), np.where(GUARD, found.direct, a.direct))
+            values.append(found)
         for value in values:
             check(value, classes, active)
 
@@ -180,3 +192,19 @@ def test_what_is_not_known_takes_other_blocks_out(function: Callable[[Any], Any]
     value = of_blocks(classes, (blocks // 10).astype(np.uint32)) + np.uint32(1)
     function(value)
     assert classes.members.tolist() == list(range(10))
+
+
+def test_lanes_outside_of_a_guard_keep_what_they_had() -> None:
+    """Of a guarded value no other lane matters; the quotient that these keep is still open, and carries in them alone."""
+    blocks = np.arange(BLOCKS, dtype=np.uint32)
+    classes = BlockClasses(np.arange(BLOCKS), np.zeros(BLOCKS, np.int64), np.array([0]))
+    classes.running = Lanes(None)
+    of_block, lanes = of_blocks(classes, blocks), np.where(GUARD, 0, 3).astype(np.uint32)
+    before = (of_block + lanes) >> np.uint32(2)
+    classes.running.guard = GUARD
+    new = settled(np.where(GUARD, of_block * np.uint32(4), of_block + lanes) >> np.uint32(2))
+    classes.running.guard = None
+    assert len(classes.members) == BLOCKS
+    direct = np.where(GUARD, blocks[:, None], (blocks[:, None] + lanes) >> np.uint32(2))
+    check(Both(chosen(GUARD, new, before), direct), classes, lanes < THREADS)
+    assert classes.members.tolist() == [block for block in range(BLOCKS) if block % 4 == 0]
