@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 
 from ..core.constants import SECTOR_BYTES, WARP_SIZE
 from ..ir.instruction import Space
 from ..memory.access_counts import InstructionCount
 from ..profiles.access_patterns import NO_LANE
 from ..profiles.kernel_profile import KernelProfile
+from ..profiles.load_streams import spread
 from ..simulator.access import Action
 from .changed_profiles import fetched_by_loads, widest_request_sectors, with_sectors
 from .subject import AdviceKind, Candidate, Subject, by_place
@@ -68,18 +70,32 @@ def coalesced(subject: Subject, counts: Sequence[InstructionCount]) -> KernelPro
     """The profile in which the lanes of some instructions lie side by side.
 
     What a load then fetches past L1: its present share without the bytes that no load of the block asks for, and no more than
-    it asks for.
+    it asks for. Each request of a warp fetches as much, where one fetched for several.
     """
-    profile, fetched = subject.profile, fetched_by_loads(subject)
-    patterns = profile.traces.patterns
+    profile, passed = subject.profile, _passed(subject, counts)
     for one in counts:
-        needed = widest_request_sectors(one)
-        behind_l1 = None
-        if one.action is not Action.STORE:
+        profile = with_sectors(subject, profile, one, widest_request_sectors(one), passed.get(one.instruction))
+    traces = profile.traces
+    loads = spread(traces.loads, traces.warps_per_block, [one.instruction for one in counts])
+    return replace(profile, traces=structs.replace(traces, loads=loads))
+
+
+def _passed(subject: Subject, counts: Sequence[InstructionCount]) -> dict[int, float]:
+    """Sectors that each load then fetches past L1, by instruction.
+
+    Loads of one source line share what they fetch by what they ask for: of an unrolled loop the first may have fetched for all.
+    """
+    fetched, patterns = fetched_by_loads(subject), subject.profile.traces.patterns
+    found: dict[int, float] = {}
+    for loads in by_place(one for one in counts if one.action is not Action.STORE).values():
+        needed = {one.instruction: widest_request_sectors(one) for one in loads}
+        useful = 0.0
+        for one in loads:
             filled = 1.0 if patterns is None else float(patterns.filled[one.instruction]) or 1.0
-            behind_l1 = min(fetched[one.instruction].behind_l1 * filled, needed)
-        profile = with_sectors(subject, profile, one, needed, behind_l1)
-    return profile
+            useful += fetched[one.instruction].behind_l1 * filled
+        share = min(useful / sum(needed.values()), 1.0)
+        found |= {instruction: share * sectors for instruction, sectors in needed.items()}
+    return found
 
 
 @dataclass(frozen=True, slots=True)

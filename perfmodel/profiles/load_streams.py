@@ -7,8 +7,9 @@ that warps which read the same line need it once, whoever of them comes first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -202,6 +203,54 @@ def regrouped(
         common=np.concatenate(common),
         group_offsets=np.array(group_offsets, np.int64),
     )
+
+
+def spread(streams: LoadStreams, warps_per_block: int, instructions: Collection[int]) -> LoadStreams:
+    """Streams in which every request of some instructions is the first to ask for its share of the sectors.
+
+    Where one request of a warp has touched what the next ones ask for, as lanes do that walk along rows of their own, each of
+    them asks for as many new sectors. Groups that other warps or instructions touch, too, stay as they are.
+    """
+    groups, group_offsets = streams.group.copy(), [0]
+    sectors: list[int] = []
+    fresh: list[int] = []
+    common: list[int] = []
+    of_some = np.isin(streams.instruction, list(instructions))
+    warp_of = np.repeat(np.arange(len(streams.offsets) - 1), np.diff(streams.offsets))
+    for block, (first, last) in enumerate(pairwise(streams.group_offsets.tolist())):
+        own = slice(streams.offsets[block * warps_per_block], streams.offsets[(block + 1) * warps_per_block])
+        touched: dict[int, list[int]] = {}
+        for place in (own.start + np.flatnonzero(streams.instruction[own] != CUT)).tolist():
+            touched.setdefault(int(streams.group[place]), []).append(place)
+        added: list[tuple[int, int, int]] = []
+        for group in range(last - first):
+            places = touched.get(group, [])
+            alone = len(set(warp_of[places].tolist())) == 1 and bool(of_some[places].all())
+            parts = min(len(places), int(streams.sectors[first + group])) if alone else 1
+            amounts = [int(values[first + group]) for values in (streams.sectors, streams.fresh, streams.common)]
+            for number in range(parts):
+                groups[places[number::parts] if alone else places] = len(added)
+                added.append((_share(amounts[0], parts, number), _share(amounts[1], parts, number), amounts[2]))
+        for values, place in ((sectors, 0), (fresh, 1), (common, 2)):
+            values += [one[place] for one in added]
+        group_offsets.append(len(sectors))
+    return replace(
+        streams,
+        group=groups,
+        sectors=np.array(sectors, np.int64),
+        fresh=np.array(fresh, np.int64),
+        common=np.array(common, np.int64),
+        group_offsets=np.array(group_offsets, np.int64),
+    )
+
+
+def _share(amount: int, parts: int, number: int) -> int:
+    """The part with this number of an amount that is shared out evenly.
+
+    >>> [_share(5, 3, number) for number in range(3)]
+    [2, 2, 1]
+    """
+    return amount // parts + (number < amount % parts)
 
 
 def first_touches(streams: LoadStreams, warps_per_block: int, blocks: int, instructions: int) -> NDArray[np.float64]:

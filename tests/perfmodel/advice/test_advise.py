@@ -82,6 +82,13 @@ __global__ void gathered(const int *index, const float *in, float *out) {
     for (int k = 0; k < 8; k++) v += in[index[i + k * 1024]];
     out[i] = v;
 }
+__global__ void row_sums(const float *in, float *out, int n, int swapped) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x, rows = gridDim.x * blockDim.x;
+    float sum = 0.0f;
+    #pragma unroll 8
+    for (int k = 0; k < n; k++) sum += in[swapped ? k * rows + row : row * n + k];
+    out[row] = sum;
+}
 template <bool shuffled> __global__ void block_sums(const float *in, float *out, int rounds) {
     __shared__ float part[256];
     float sum = in[blockIdx.x * 256 + threadIdx.x];
@@ -223,6 +230,13 @@ def test_an_array_for_each_field_is_predicted_as_the_kernel_that_has_one() -> No
     assert first.kind is AdviceKind.UNCOALESCED
     assert first.finding == "16 sectors per request where 4 would do (neighbouring lanes 16 bytes apart)"
     assert first.then_s == pytest.approx(streamed("scaled", elements, 256).prediction.time.predicted_s, rel=0.05)
+
+
+def test_a_row_for_each_thread_is_predicted_as_the_kernel_with_a_column_for_each() -> None:
+    """Each request then waits for DRAM, where one of eight did."""
+    rows, columns = (analysed("row_sums", 32, 256, "f32[8192*512]", "f32[8192]", "i32=512", f"i32={n}") for n in (0, 1))
+    change = change_of(pm.advise(rows), AdviceKind.UNCOALESCED)
+    assert change.then_s == pytest.approx(columns.prediction.time.predicted_s, rel=0.4)
 
 
 def test_swapped_indices_are_predicted_as_the_kernel_with_the_other_order() -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from perfmodel.ir.instruction import Instruction, Space
 from perfmodel.profiles import load_streams
-from perfmodel.profiles.load_streams import CUT, LoadObserver, joined
+from perfmodel.profiles.load_streams import CUT, LoadObserver, joined, spread
 from perfmodel.simulator.access import Action, Site, WarpAccess
 from perfmodel.simulator.plan import Plan
 
@@ -34,6 +34,21 @@ def test_a_request_waits_for_the_newest_sectors_that_it_touches() -> None:
     assert found.group.tolist() == [0, 1, 0, 2]
     assert found.sectors.tolist() == [4, 2, 4]
     assert found.fresh.tolist() == [2, 1, 2]  # pairs 0-1 and 2-3; 4-5; 8-9 and 10-11
+
+
+def test_spread_requests_share_what_the_first_of_them_fetched() -> None:
+    observer = LoadObserver()
+    for _ in range(2):
+        read(observer, 7, [0, 8])  # two warps, four sectors each, twice
+    read(observer, 9, [16, 16])  # four that both warps touch
+    found = spread(observer.streams([0], 2), 2, [7, 9])
+    assert found.instruction.tolist() == [7, 7, 9] * 2
+    assert found.group.tolist() == [0, 1, 4, 2, 3, 4]
+    assert found.sectors.tolist() == [2, 2, 2, 2, 4]
+    assert found.fresh.tolist() == [1, 1, 1, 1, 2]
+    assert found.group_offsets.tolist() == [0, 5]
+    others = spread(observer.streams([0], 2), 2, [9])
+    assert others.group.tolist() == observer.streams([0], 2).group.tolist()
 
 
 def test_the_second_sector_of_a_pair_is_not_fresh() -> None:
