@@ -381,6 +381,18 @@ def test_a_numba_script_with_signatures_is_read_without_a_gpu(tmp_path: Path) ->
     assert "left out of own.py, because it fails without a GPU: line 13, 14" in " ".join(found.prediction.notes)
 
 
+def test_a_grid_that_numba_synchronises_is_named() -> None:
+    from numba import cuda
+
+    @cuda.jit
+    def meet(x: Any) -> None:
+        cuda.cg.this_grid().sync()
+        x[cuda.grid(1)] = 1
+
+    message = r"calls cudaCG\w+ of CUDA's device library, .* write the kernel in CUDA C\+\+, whose grid\.sync\(\) is"
+    assert re.search(message, refusal(meet, args=["f32[32]"], grid=1, block=32))
+
+
 def test_a_package_that_asks_numba_for_a_gpu_is_told_that_one_is_there(tmp_path: Path) -> None:
     """Its ``__init__`` puts something else in the place of a device function where there is none."""
     package = tmp_path / "package"
