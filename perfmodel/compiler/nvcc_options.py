@@ -9,7 +9,7 @@ from pathlib import Path
 OLD_NAMES = ("-DcudaThreadSynchronize=cudaDeviceSynchronize", "-DcudaThreadExit=cudaDeviceReset")
 """Names that CUDA 13 no longer has."""
 _OF_THRUST = re.compile(r"error\b.*\n.*\bthrust::|\bthrust\b.* has no member")
-_OLD_HEADERS = ("thrust/tuple.h", "iostream")
+_OLD_HEADERS = ("thrust/tuple.h", "thrust/distance.h", "thrust/advance.h", "iostream")
 """What Thrust's headers of CUDA 12 included and those of CUDA 13 do not."""
 _OF_CUB = re.compile(r'namespace "cub" has no member "(?:Max|Min|Sum|Difference|Division|Equality|Inequality)"')
 _OLDER_CUB = Path(__file__).with_name("older_cub.cuh")
@@ -50,7 +50,7 @@ def further_options(output: str, sources: Iterable[str], options: Sequence[str])
         options: what it was called with.
 
     >>> further_options("k.cu(1): error: qualified name is not allowed" + chr(10) + "  thrust::tuple<float, float> f()", [""], [])
-    [['-include', 'thrust/tuple.h', '-include', 'iostream']]
+    [['-include', 'thrust/tuple.h', '-include', 'thrust/distance.h', '-include', 'thrust/advance.h', '-include', 'iostream']]
     >>> further_options("k.cu(2): error: expected a type", ["#include <concepts>"], [])
     [['-std=c++20']]
     """
