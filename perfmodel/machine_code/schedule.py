@@ -37,6 +37,8 @@ class WarpLatencies:
 
     shared: int
     l1: int
+    l2: int
+    fence: int
     far: int
     slow: int
     operands: int

@@ -1,7 +1,6 @@
 """When warps of a batch are, roughly, so that lanes that wait in a loop look at memory about as often as they would on a GPU.
 
-A look takes a round trip to L2. A chain of blocks on an H100, each of which waits for the flag of the one before, looks 4.1 times
-a block, and hands on every 0.59 µs: a look takes 287 cycles (validation/data/h100-atomics.json).
+A look takes a round trip to L2 (``data/calibrations/warp_latencies.toml``).
 """
 
 from __future__ import annotations
@@ -13,27 +12,23 @@ from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
 from ...machine_code.instruction import MachineInstruction
-from ...machine_code.schedule import fields
+from ...machine_code.schedule import fields, warp_latencies
 from ..plan import Mask, rows_and_warps
 from ..program import Unit
 
-LOOK_CYCLES = 280
-"""Cycles until a warp has what it asks L2 for."""
-_FENCE_LOOKS = 2
-"""Round trips to L2 that a fence of the GPU takes: for what the warp has stored, and for itself."""
 _ASKS = frozenset({"LD", "LDG", "ATOM", "ATOMG"})
 
 
 def cycles_of_units(units: Sequence[Unit], instructions: Sequence[MachineInstruction]) -> NDArray[np.int64]:
     """Cycles that a warp alone takes for each unit: those of its control bits, and a round trip where it asks L2."""
-    stall, *_ = fields(instructions)
+    known, (stall, *_) = warp_latencies(), fields(instructions)
     ends = np.concatenate([[0], np.cumsum(np.maximum(stall, 1))])
     found = np.zeros(len(units), np.int64)
     for unit in units:
         own = instructions[unit.first : unit.first + len(unit.instructions)]
-        looks = int(any(i.name in _ASKS and not i.never for i in own))
-        looks += _FENCE_LOOKS * sum(i.name == "MEMBAR" for i in own)
-        found[unit.index] = ends[unit.first + len(own)] - ends[unit.first] + looks * LOOK_CYCLES
+        waits = known.l2 * any(i.name in _ASKS and not i.never for i in own)
+        waits += known.fence * sum(i.name == "MEMBAR" for i in own)
+        found[unit.index] = ends[unit.first + len(own)] - ends[unit.first] + waits
     return found
 
 

@@ -22,11 +22,12 @@ from ...core.constants import WARP_SIZE
 from ...errors import SimulationError
 from ...machine_code.instruction import MachineInstruction
 from ...machine_code.program import Transfer
+from ...machine_code.schedule import warp_latencies
 from ..plan import Mask, rows_and_warps
 from ..program import SyncScope, Unit
 from ..schedule import Scheduler
 from ..undetermined import Cause
-from .clocks import LOOK_CYCLES, Clocks
+from .clocks import Clocks
 from .convergence import Convergence
 from .parted_warps import PartedWarps, bits_of_warps
 from .program import MachineProgram, issued_again
@@ -151,13 +152,13 @@ class MachineScheduler(Scheduler):
             return super()._choose(steps)
         waiting = self.program.waiting
         # lanes look when they come to the loop; what a unit stores is in L2, half a round trip away, some time after its end
-        until_seen = self.program.unit_cycles + LOOK_CYCLES // 2
+        until_seen = self.program.unit_cycles + warp_latencies().l2 // 2
         clocks = {
             place: self.clocks.earliest(lanes) + (0 if place in waiting else int(until_seen[place]))
             for place, lanes in ready.items()
         }
         others = [clock for place, clock in clocks.items() if place not in waiting]
-        now = min(others) if others else min(clocks.values()) + LOOK_CYCLES
+        now = min(others) if others else min(clocks.values()) + warp_latencies().l2
         place = min(ready, key=lambda one: clocks[one])
         lanes = ready[place]
         if place in waiting:
