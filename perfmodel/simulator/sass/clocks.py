@@ -5,7 +5,7 @@ A look takes a round trip to L2 (``data/calibrations/warp_latencies.toml``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,11 @@ from ..program import Unit
 _ASKS = frozenset({"LD", "LDG", "ATOM", "ATOMG"})
 
 
+def asks_l2(instructions: Iterable[MachineInstruction]) -> bool:
+    """Whether one of the instructions waits for what L2 has."""
+    return any(i.name in _ASKS and not i.never for i in instructions)
+
+
 def cycles_of_units(units: Sequence[Unit], instructions: Sequence[MachineInstruction]) -> NDArray[np.int64]:
     """Cycles that a warp alone takes for each unit: those of its control bits, and a round trip where it asks L2."""
     known, (stall, *_) = warp_latencies(), fields(instructions)
@@ -26,7 +31,7 @@ def cycles_of_units(units: Sequence[Unit], instructions: Sequence[MachineInstruc
     found = np.zeros(len(units), np.int64)
     for unit in units:
         own = instructions[unit.first : unit.first + len(unit.instructions)]
-        waits = known.l2 * any(i.name in _ASKS and not i.never for i in own)
+        waits = known.l2 * asks_l2(own)
         waits += known.fence * sum(i.name == "MEMBAR" for i in own)
         found[unit.index] = ends[unit.first + len(own)] - ends[unit.first] + waits
     return found

@@ -20,7 +20,7 @@ from ..program import SyncScope, Unit
 from ..translate.emitter import Pool
 from ..translate.slices import EVERY_SPACE
 from . import asynchronous, floating, integer, memory, moves, tensor, textures, warp
-from .clocks import cycles_of_units
+from .clocks import asks_l2, cycles_of_units
 from .emitter import Effects, Emitter
 from .modifiers import require_known_modifiers
 from .registers import REGISTER_COUNT, members, number_of, type_of
@@ -357,11 +357,22 @@ class MachineProgram:
     @cached_property
     def waiting(self) -> frozenset[int]:
         """Units of innermost loops that poll memory and write none: lanes wait there for what others write."""
+        return frozenset().union(*self._waiting_loops)
+
+    @cached_property
+    def looking(self) -> frozenset[int]:
+        """Those of loops that ask L2."""
+        own = {unit.index: self.instructions[unit.first : unit.first + len(unit.instructions)] for unit in self.units}
+        asking = {index for index, instructions in own.items() if asks_l2(instructions)}
+        return frozenset().union(*(loop for loop in self._waiting_loops if loop & asking))
+
+    @cached_property
+    def _waiting_loops(self) -> list[frozenset[int]]:
         polling = {self.units[place].block for place in self.polling}
         writing = {unit.block for unit in self.units if any(i.name in _STORES for i in unit.instructions)}
         loops = [loop & self.reached for loop in innermost_loops([block.successors for block in self.blocks])]
-        blocks = set().union(*(loop for loop in loops if loop & polling and not loop & writing))
-        return frozenset(unit.index for unit in self.units if unit.block in blocks)
+        waiting = [loop for loop in loops if loop & polling and not loop & writing]
+        return [frozenset(unit.index for unit in self.units if unit.block in loop) for loop in waiting]
 
     @cached_property
     def unit_cycles(self) -> NDArray[np.int64]:

@@ -56,7 +56,7 @@ class MachineScheduler(Scheduler):
         """Lanes that the current step has ended, where others live."""
         self._steps_of_all: Counter[tuple[int, int]] = Counter()
         """How often all lanes together went from one unit up to another, as far as it is not in the tally yet."""
-        waits = bool(self.program.waiting) and self.batch.classes is None
+        waits = bool(self.program.looking) and self.batch.classes is None
         self.clocks = Clocks(self.program.unit_cycles, self.batch.rows, self.batch.threads) if waits else None
         """Of the warps, where lanes may come to wait in a loop."""
 
@@ -143,14 +143,14 @@ class MachineScheduler(Scheduler):
 
     def _choose(self, steps: int) -> tuple[int, Mask]:
         """As otherwise, but by clocks while lanes wait in a loop: these look again when the others have come as far."""
-        if self.clocks is None or self.program.waiting.isdisjoint(self.pending):
+        if self.clocks is None or self.program.looking.isdisjoint(self.pending):
             return super()._choose(steps)
         ready = {
             place: lanes for place in sorted(self.pending) if (lanes := self.synchronization.ready(place)) is not None
         }
         if not ready:
             return super()._choose(steps)
-        waiting = self.program.waiting
+        waiting = self.program.looking
         # lanes look when they come to the loop; what a unit stores is in L2, half a round trip away, some time after its end
         until_seen = self.program.unit_cycles + warp_latencies().l2 // 2
         clocks = {

@@ -101,7 +101,8 @@ def test_every_candidate_is_executed_and_strides_cost_time(tmp_path: Path) -> No
     times = {tuple(plain(place.configuration).values()): place.time.predicted_s for place in found.top}
     assert list(plain(found.best.configuration)) == ["BLOCK", "STRIDE", "GRID"]
     for block, stride, grid in times:
-        assert stride == 1 or times[block, 1, grid] < 1.01 * times[block, stride, grid]  # later trips find the lines
+        # nearly all of the time is the launch, and later trips find the lines
+        assert stride == 1 or times[block, 1, grid] < 1.03 * times[block, stride, grid]
 
 
 def test_what_was_executed_is_not_executed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
