@@ -20,6 +20,7 @@ from ...launch.tensor_map import tensor_tiling
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..base import Batch, Check, within_limits
 from ..kernel_files import kernel_folder, kernel_text
+from .channels_last import ROW_POSITIONS, WARPS_OF_GROUP
 from .choices import TENSOR_TERM_BYTES
 from .layer import MatrixLayer
 
@@ -30,9 +31,8 @@ OF_BULK = ("warp_filters", "warp_positions", "position_warps")
 """Fields of a configuration."""
 SLAB_BYTES = 128
 """Channels of a slab, in bytes: the widest row whose exchanged chunks ``wgmma`` knows (PTX ISA, swizzling modes)."""
-WARPS_OF_GROUP = 4
-ROW_POSITIONS = 16
-"""Of a warp in one product (PTX ISA, ``wgmma``: 64 of a warpgroup)."""
+STAGE_BARRIER_BYTES = 16
+"""Two ``mbarrier`` objects of a stage: that it is full, and that it has been multiplied."""
 BULK_FILTERS = (32, 48, 64, 96, 128)
 """Columns of the products that the kernel knows."""
 BULK_POSITIONS = (16, 32)
@@ -74,9 +74,14 @@ class BulkTiles:
         return self.warp_positions * self.position_warps
 
     @property
-    def stage_bytes(self) -> Integers:
+    def slab_bytes(self) -> Integers:
         """A slab of both factors."""
         return SLAB_BYTES * (self.position_tile + self.warp_filters)
+
+    @property
+    def stage_bytes(self) -> Integers:
+        """Shared memory of a stage: a slab, and its barriers."""
+        return self.slab_bytes + STAGE_BARRIER_BYTES
 
     @property
     def sums(self) -> Integers:
@@ -88,10 +93,13 @@ class BulkTiles:
         """Elements from the outputs of a position to those of the next in shared memory."""
         return self.warp_filters + TILE_SHIFT
 
+    def output_bytes(self, layer: MatrixLayer) -> Integers:
+        """Shared memory of the outputs of all warps."""
+        return np.asarray(layer.element_bytes * self.position_tile * self.tile_pitch, np.int64)
+
     def shared_bytes(self, layer: MatrixLayer) -> Integers:
-        """Stages, the outputs of all warps, and two barriers of eight bytes for each stage."""
-        outputs = layer.element_bytes * self.position_tile * self.tile_pitch
-        return np.asarray(self.stages * (self.stage_bytes + 16) + outputs, np.int64)
+        """Stages and outputs."""
+        return np.asarray(self.stages * self.stage_bytes + self.output_bytes(layer), np.int64)
 
     def parts(self, layer: MatrixLayer) -> tuple[Integers, Integers]:
         """Tiles along positions and along filters."""
@@ -116,7 +124,7 @@ def slab_channels(layer: MatrixLayer) -> int:
 
 def slabs(layer: MatrixLayer) -> int:
     """Slabs of a tile."""
-    return -(-layer.in_channels // slab_channels(layer))
+    return int(ceil_div(layer.in_channels, slab_channels(layer)))
 
 
 def bulk_copies_fit(layer: MatrixLayer) -> bool:
@@ -139,10 +147,9 @@ def bulk_tiles(layer: MatrixLayer, batch: Batch[Any], gpu: Gpu) -> BulkTiles:
     resident = np.maximum(resident, 1)
     share = gpu.shared_bytes_per_sm // resident - gpu.shared_reserved_bytes_per_block
     share = np.minimum(share, gpu.shared_bytes_per_block_opt_in)
-    outputs = bare.shared_bytes(layer) - bare.stages * (bare.stage_bytes + 16)
     of_block = slabs(layer) * ceil_div(across * down, resident * gpu.sm_count)
     most = np.minimum(MOST_STAGES, np.maximum(of_block, LEAST_STAGES))
-    stages = np.clip((share - outputs) // (bare.stage_bytes + 16), LEAST_STAGES, most)
+    stages = np.clip((share - bare.output_bytes(layer)) // bare.stage_bytes, LEAST_STAGES, most)
     return BulkTiles(**given, stages=stages, resident_blocks=resident)
 
 
@@ -224,7 +231,7 @@ def bulk_profile(layer: MatrixLayer, tile: BulkTiles, gpu: Gpu, read_bytes: floa
     vector = store_vector(layer)
     stores = np.ceil(tiles * tile.position_tile * tile.warp_filters / vector / WARP_SIZE)
     kept = tiles * warps * tile.sums / 2
-    sectors = tiles * of_tile * tile.stage_bytes / SECTOR_BYTES
+    sectors = tiles * of_tile * tile.slab_bytes / SECTOR_BYTES
     stored = np.full_like(tiles, layer.outputs / layer.sector_elements)
     none = np.zeros_like(tiles)
     waits = tiles * of_tile * (warps + 1)

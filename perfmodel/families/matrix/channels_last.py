@@ -24,7 +24,10 @@ from .tiles import LEAST_STAGES, Integers, matrix_compile_request
 
 KERNEL = "channels_last_convolution"
 ROW_POSITIONS, COLUMN_FILTERS = 16, 8
-"""Positions and filters of one product (PTX ISA, ``mma.m16n8k16`` in half precision, ``mma.m16n8k8`` of TF32 numbers)."""
+"""Positions and filters of one product (PTX ISA, ``mma.m16n8k16`` in half precision, ``mma.m16n8k8`` of TF32 numbers).
+
+A warpgroup has as many positions for each warp (``wgmma.m64``).
+"""
 READ_COLUMNS = 2
 """Tiles of filters whose factors one read brings (``ldmatrix.x4``)."""
 READ_WAVEFRONTS = 4
