@@ -295,7 +295,7 @@ def test_a_grid_of_one_block_is_to_be_cut() -> None:
 
 @pytest.mark.parametrize(("blocks", "threads"), [(8, 256), (132, 128)])
 def test_more_blocks_are_predicted_as_the_launch_that_has_them(blocks: int, threads: int) -> None:
-    arguments = ("f32[4194304]", "f32[4194304]", "i32=4194304")
+    arguments = ("f32[1048576]", "f32[1048576]", "i32=1048576")
     first = pm.advise(analysed("strided", blocks, threads, *arguments)).changes[0]
     assert first.kind is AdviceKind.GRID_SIZE
     words = first.change.replace(",", "").split()
