@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from ..errors import CompileError, InputError
 from ..gpus.catalogue import load_architecture
+from ..sources.includes import read_text
 from ..sources.kernel_source import SourceKind
+from ..sources.project_headers import files_with_bodies, project_folders
 from ..sources.ptx_text import without_comments
 from . import disk_cache
 from .assembler import Assembled, assemble
 from .device_images import ImageKind, device_images, image_for
 from .front_end import Ptx, compile_apart
-from .kernel_names import find_kernel, kernels_of, no_kernel
+from .kernel_names import demangled, find_kernel, kernels_of, no_kernel
 from .messages import TEXTURE_REFERENCES
 from .nvcc import compile_file
 from .nvcc_run import plain_file_names
-from .ptx_functions import with_kernel_only
+from .ptx_functions import ptx_functions, with_kernel_only
 from .request import CompileRequest, digest
 from .resources import Resources, code_digest, read_resources
 from .toolchain import compiler_version, nvcc_available, nvcc_version
@@ -126,6 +130,10 @@ def compile_kernel(request: CompileRequest, architecture: str) -> CompiledKernel
         return _from_binary(request, architecture)
     parts = request.decisive_parts()
     ptx = _ptx(request, request.virtual_architecture(architecture), parts)
+    whole = _with_bodies(request, ptx)
+    if whole is not None:
+        with suppress(CompileError):  # else what the assembler says of the file alone
+            return compile_kernel(whole, architecture)
     key = _key(parts, request, architecture)
     assembled = _assembled(ptx, key, request, architecture)
     return CompiledKernel(
@@ -157,6 +165,22 @@ def compile_with_registers(compiled: CompiledKernel, request: CompileRequest, re
         cubin=assembled.cubin,
         resources=read_resources(assembled.cubin, compiled.kernel_name, compiled.architecture, assembled.log),
     )
+
+
+def _with_bodies(request: CompileRequest, ptx: Ptx) -> CompileRequest | None:
+    """The request together with files of the project that have the bodies of what the kernel calls; None where it needs none."""
+    if request.path is None or not uses_nvcc(request):
+        return None
+    absent = [demangled(function.name) for function in ptx_functions(ptx.text) if function.is_declaration]
+    names = [re.sub(r"[(<].*", "", name).rpartition("::")[2] for name in absent if "(" in name]
+    given = tuple(map(Path, request.include_directories))
+    found = files_with_bodies(names, request.path.parent) if names else ()
+    more = tuple(path for path in found if path not in (request.path, *request.together))
+    if not more:
+        return None
+    folders = [folder for path in more for folder in project_folders(read_text(path), path.parent, given)]
+    directories = tuple(dict.fromkeys((*request.include_directories, *map(str, folders))))
+    return replace(request, together=(*request.together, *more), include_directories=directories)
 
 
 def _from_binary(request: CompileRequest, architecture: str) -> CompiledKernel:

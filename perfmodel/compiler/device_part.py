@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 
 from ..errors import CompileError
+from ..sources.includes import with_slashes
 from .host_code import Extent, device_macros
 from .messages import errors_of, is_of_older_cuda, missing_header
 from .nvcc_run import MOST_ROUNDS, UNROLL_MACRO, DevicePart, NvccRun, RefusedError, instantiation_of, is_of_wrapper
@@ -52,7 +53,9 @@ def _without_host_code(request: CompileRequest, virtual_architecture: str, time_
     with tempfile.TemporaryDirectory(prefix="perfmodel-") as name:
         run = NvccRun(request, virtual_architecture, Path(name), time_limit_s)
         texts = {run.source: request.source} | request.included_files()
-        part = DevicePart({path: _UNROLL.sub(rf"\1{UNROLL_MACRO}(\2)", text) for path, text in texts.items()})
+        part = DevicePart(
+            {path: _UNROLL.sub(rf"\1{UNROLL_MACRO}(\2)", with_slashes(text)) for path, text in texts.items()}
+        )
         run.macros = device_macros(texts.values())
         run.use(part)
         part = replace(part, missing=run.absent_headers())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from enum import IntEnum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 _QUALIFIERS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "__host__")
@@ -23,6 +23,8 @@ _STATEMENTS = frozenset(
 _NO_BRACES = re.compile(rb"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.DOTALL)
 """Comments and texts, whose braces do not count."""
 _CONDITION = re.compile(rb"[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
+_DECIDED = re.compile(r"([ \t]*#[ \t]*(?:el)?if)\b")
+"""How a condition begins that an expression decides."""
 _KEPT = frozenset({"comment", "preproc_include", "preproc_def", "preproc_function_def"})
 
 
@@ -74,7 +76,8 @@ def without_host_code(
 
     source = text.encode()
     language = tree_sitter.Language(tree_sitter_cuda.language())
-    tree = tree_sitter.Parser(language).parse(source)
+    parsed = _one_branch(source, lines)
+    tree = tree_sitter.Parser(language).parse(parsed)
     root = tree.root_node
     rows = _rows(source)
     wanted = [rows[line - 1] for line in lines if line <= len(rows)]
@@ -84,27 +87,84 @@ def without_host_code(
     spans = {span for span in found if span is not None}
     if extent is Extent.FUNCTIONS:
         spans.update(_host_functions(root, source, _word("constexpr", *_QUALIFIERS, *macros)))
-    spans = {(start, stop) for start, stop in spans if _is_balanced(source[start:stop])}
+    spans = {(start, stop) for start, stop in spans if _is_balanced(parsed[start:stop])}
     kept = bytearray(source)
     for start, stop in spans:
         kept[start:stop] = _blank(source[start:stop])
     return kept.decode()
 
 
+def _one_branch(source: bytes, lines: Collection[int]) -> bytes:
+    """The source without conditions, of as many bytes: of their branches stays the one with such a line, or the first.
+
+    Braces that every branch opens would lead the parser astray.
+    """
+    rows = source.splitlines(keepends=True)
+    open_groups: list[list[int]] = []
+    """Lines of the directives of each group of branches that is open."""
+    goes = bytearray(len(rows))
+    goes_on = False
+    for number, row in enumerate(rows):
+        directive = _CONDITION.match(row)
+        goes[number] = goes_on or directive is not None
+        goes_on = bool(goes[number]) and row.rstrip().endswith(b"\\")
+        word = b"" if directive is None else directive[0].lstrip(b"# \t")
+        if word.startswith(b"if"):
+            open_groups.append([number])
+        elif word and open_groups:
+            open_groups[-1].append(number)
+            if word == b"endif":
+                branches = list(pairwise(open_groups.pop()))
+                chosen = next((b for b in branches if any(b[0] < line - 1 < b[1] for line in lines)), branches[0])
+                for start, stop in branches:
+                    if (start, stop) != chosen:
+                        goes[start:stop] = b"\1" * (stop - start)
+    blank = (re.sub(rb"[^\r\n]", b" ", row) if gone else row for row, gone in zip(rows, goes, strict=True))
+    return b"".join(blank)
+
+
 def _is_balanced(source: bytes) -> bool:
-    """Whether braces open and close: where the parser is led astray by conditions, a declaration may end in another one's."""
-    code = _NO_BRACES.sub(b"", source)
-    return code.count(b"{") == code.count(b"}")
+    """Whether braces open before they close: led astray by conditions, the parser ends a declaration in another one's."""
+    depths = [
+        0,
+        *accumulate((1 if brace == b"{" else -1) for brace in re.findall(rb"[{}]", _NO_BRACES.sub(b"", source))),
+    ]
+    return depths[-1] == 0 and min(depths) == 0
 
 
 def _blank(source: bytes) -> bytes:
     """Blanks in the place of a declaration, whose conditions for the preprocessor stay: they may begin or end outside of it."""
     lines = source.splitlines(keepends=True)
-    blank = [line if _CONDITION.match(line) else re.sub(rb"[^\r\n]", b" ", line) for line in lines]
-    first = next((number for number, line in enumerate(blank) if line[:1] == b" " and not _CONDITION.match(line)), None)
+    kept = list[bool]()
+    for line, before in zip(lines, (b"", *lines), strict=False):
+        goes_on = bool(kept) and kept[-1] and before.rstrip().endswith(b"\\")
+        kept.append(goes_on or _CONDITION.match(line) is not None)
+    blank = [line if stays else re.sub(rb"[^\r\n]", b" ", line) for line, stays in zip(lines, kept, strict=True)]
+    first = next((number for number, line in enumerate(blank) if line[:1] == b" " and not kept[number]), None)
     if first is not None:
         blank[first] = b";" + blank[first][1:]  # a condition needs a statement; elsewhere it does no harm
     return b"".join(blank)
+
+
+def without_conditions(text: str, lines: Collection[int]) -> str:
+    """The text whose conditions for the preprocessor at these lines (from 1) are false, every line with its number.
+
+    A condition that calls a macro of a header that is not installed is an error, which ends the compilation.
+
+    >>> without_conditions("#if NEWER(3, 4) && " + chr(92) + chr(10) + "  defined(B)" + chr(10) + "int a;", {2}).splitlines()
+    ['#if 0', '', 'int a;']
+    """
+    rows = text.split("\n")
+    starts = list[int]()
+    for number in range(len(rows)):
+        goes_on = number > 0 and rows[number - 1].rstrip().endswith("\\")
+        starts.append(starts[-1] if goes_on else number)
+    for start in {starts[line - 1] for line in lines if line <= len(rows)}:
+        condition = _DECIDED.match(rows[start])
+        if condition is not None:
+            stop = next((n for n in range(start + 1, len(rows)) if starts[n] != start), len(rows))
+            rows[start:stop] = [f"{condition[1]} 0", *[""] * (stop - start - 1)]
+    return "\n".join(rows)
 
 
 def _word(*words: str) -> re.Pattern[bytes]:

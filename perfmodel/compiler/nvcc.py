@@ -90,6 +90,8 @@ def _is_of_device_code(error: PerfmodelError, before: PerfmodelError | None) -> 
         return True
     if not isinstance(error, RefusedError) or not isinstance(before, RefusedError):
         return False
+    if missing_header(before.output) is not None and missing_header(error.output) is None:
+        return True  # the header was found, or is not needed
     return is_of_older_cuda(error.output) or len(errors_of(error.output)) < len(errors_of(before.output))
 
 

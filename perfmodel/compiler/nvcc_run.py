@@ -15,7 +15,7 @@ from ..sources.project_headers import templates_of
 from . import disk_cache
 from .assembler import PTX_VERSION_12_9
 from .front_end import ASSEMBLER_OPTIONS, Ptx
-from .host_code import Extent, without_host_code
+from .host_code import Extent, without_conditions, without_host_code
 from .kernel_names import (
     find_kernel,
     kernel_templates,
@@ -199,7 +199,9 @@ class NvccRun:
             version = ".".join(map(str, PTX_VERSION_12_9))
             text = re.sub(r"^\.version .*$", f".version {version}", text, count=1, flags=re.MULTILINE)
             text = re.sub(r"^\.target .*$", f".target {self.assembled_for}", text, count=1, flags=re.MULTILINE)
-        notes = (self.outer, "" if self.part is None else self.part.note)
+        others = ", ".join(os.path.relpath(path, self.source.parent) for path in self.request.together)
+        together = f"compiled as one with {others}, which the kernel's functions are taken from" if others else ""
+        notes = (self.outer, together, "" if self.part is None else self.part.note)
         return Ptx(text=plain_file_names(text), kernel_name=kernel_name, log="", note="; ".join(filter(None, notes)))
 
     def _place(self, text: str, position: int) -> str:
@@ -248,10 +250,14 @@ class NvccRun:
     def without_refused_host_code(
         self, errors: Iterable[tuple[str, int, str]], texts: Mapping[Path, str], extent: Extent
     ) -> dict[Path, str]:
-        """The texts without host code at places of errors."""
+        """The texts without host code at places of errors, where headers are not installed also without conditions."""
         lines: dict[Path, set[int]] = {}
         for file, line, _ in errors:
             lines.setdefault(Path(os.path.normpath(file)), set()).add(line)
+        if self.part is not None and self.part.missing:
+            texts = {
+                path: without_conditions(text, lines.get(self._overlaid(path), ())) for path, text in texts.items()
+            }
         return {
             path: without_host_code(text, lines.get(self._overlaid(path), ()), extent=extent, macros=self.macros)
             for path, text in texts.items()
@@ -334,7 +340,7 @@ class NvccRun:
     def _wrapped(self, expression: str) -> Path:
         """The file that is compiled: it includes the source, and has the kernel that an expression instantiates."""
         source = self.source if self.overlay is None else self._overlaid(self.source)
-        lines = [f'#include "{source}"']
+        lines = [f'#include "{path}"' for path in (source, *self.request.together)]
         if self.overlay is not None:
             lines = [*(f"#include <{header}>" for header in _USUAL_HEADERS), *_UNROLL_MACROS, *lines]
         if expression:

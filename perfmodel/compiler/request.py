@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..gpus.catalogue import load_architecture
-from ..sources.includes import included_files, including_files
+from ..sources.includes import included_files, including_files, read_text
 from ..sources.kernel_source import SourceKind
 from ..sources.project_headers import project_folders
 
@@ -25,7 +25,8 @@ class CompileRequest:
     ``-DNAME=VALUE`` in the given order; ``options`` are further options of the compiler; ``file_name`` is what messages and
     line information call the source; ``include_directories`` are searched for ``#include "…"``, as is the folder of ``path``,
     where the source is a file. ``architecture_specific`` asks for a front-end run of its own for each target, even where the
-    source does not look at ``__CUDA_ARCH__``. A binary has no source; its bytes are ``content``.
+    source does not look at ``__CUDA_ARCH__``. A binary has no source; its bytes are ``content``. ``together`` are further files
+    that are compiled as one with a source that is a file: they have bodies of functions that it calls.
     """
 
     source: str
@@ -38,6 +39,7 @@ class CompileRequest:
     kind: SourceKind = SourceKind.DEVICE_CODE
     path: Path | None = None
     content: bytes = b""
+    together: tuple[Path, ...] = ()
 
     def included_files(self) -> dict[Path, str]:
         """Texts of the user's headers that the source includes, transitively, by path, in order of discovery.
@@ -57,6 +59,10 @@ class CompileRequest:
         if self.kind is SourceKind.DEVICE_CODE:
             return decisive
         including = [(whole.source, whole.included_sources()) for whole in including_requests(self)]
+        folders = [Path(directory) for directory in self.include_directories]
+        for path in self.together:
+            text = read_text(path)
+            including.append((text, tuple(included_files(text, path.parent, folders).values())))
         return (
             *decisive,
             *([including] if including else []),

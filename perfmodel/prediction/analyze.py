@@ -373,9 +373,10 @@ def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) ->
             raise InputError("include has no place here: a Python object states its own folders")
         if not of_file:
             return brought_by(source, wish)
-        kernel_object, kernel, note = kernel_of_file(Path(str(source)), wish.kernel, wish.architecture)
-        found = brought_by(kernel_object, replace(wish, kernel=kernel))
-        notes = "; ".join(filter(None, (note, found.source.note)))
+        meant = kernel_of_file(Path(str(source)), wish.kernel, wish.architecture, wish.values)
+        values = {name: value for name, value in wish.values.items() if name not in meant.used}
+        found = brought_by(meant.kernel_object, replace(wish, kernel=meant.kernel, values=values))
+        notes = "; ".join(filter(None, (meant.note, found.source.note)))
         return replace(found, source=replace(found.source, note=notes))
     name = wish.kernel or ""
     kernel_source = read_kernel_source(source if isinstance(source, str) else Path(str(source)), include)

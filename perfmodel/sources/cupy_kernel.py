@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ from ..errors import InputError
 from .kernel_source import KernelSource, SourceKind, read_kernel_source
 from .python_kernel import NAME_ONE, BroughtKernel, KernelWish
 
+_KERNEL = re.compile(r"__global__\s[^;{}()]*?(?:__launch_bounds__\s*\([^()]*\)[^;{}()]*?)?\b(\w+)\s*\(")
+
 
 def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     """A ``RawKernel``, or one kernel of a ``RawModule``; neither is compiled by CuPy, which needs a GPU for that."""
     name = wish.kernel or getattr(kernel_object, "name", None)
     if name is None:
-        raise InputError(f"kernel is missing: a RawModule may hold several; {NAME_ONE}")
+        named = ", ".join(_KERNEL.findall(getattr(kernel_object, "code", None) or ""))
+        held = f"this RawModule holds {named}" if named else "a RawModule may hold several"
+        raise InputError(f"kernel is missing: {held}; {NAME_ONE}")
     return wish.brought(_source(kernel_object), name, f"the CuPy kernel {name}", options=kernel_object.options)
 
 

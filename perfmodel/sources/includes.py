@@ -20,6 +20,8 @@ CUDA_SUFFIXES = (".cu", ".cuh")
 """How names of CUDA C++ files end."""
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
+_BACKSLASHED = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*["<][^">\n]*\\[^">\n]*[">]""", re.MULTILINE)
+
 
 def included_files(text: str, folder: Path | None, directories: Sequence[Path]) -> dict[Path, str]:
     """Text of every file that a source includes, directly or not, by path, in order of discovery.
@@ -45,7 +47,7 @@ def _included(text: str, folder: Path | None, directories: Sequence[Path]) -> tu
     pending: list[tuple[str, Path | None]] = [(text, folder)]
     while pending:
         current, beside = pending.pop()
-        for quoted, angled in _INCLUDE.findall(current):
+        for quoted, angled in _INCLUDE.findall(with_slashes(current)):
             folders = directories if beside is None or not quoted else (beside, *directories)
             path = next((p for folder in folders if (p := _plain(folder / (quoted or angled))) is not None), None)
             if path is None:
@@ -54,6 +56,15 @@ def _included(text: str, folder: Path | None, directories: Sequence[Path]) -> tu
                 seen[path] = read_text(path)
                 pending.append((seen[path], path.parent))
     return seen, tuple(dict.fromkeys(missing))
+
+
+def with_slashes(text: str) -> str:
+    r"""The text of a source whose includes name folders as Windows does, as other systems name them.
+
+    >>> with_slashes('#include "util\\\\math.cuh"')
+    '#include "util/math.cuh"'
+    """
+    return _BACKSLASHED.sub(lambda include: include[0].replace("\\", "/"), text) if "\\" in text else text
 
 
 def _plain(path: Path) -> Path | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from .cuda_text import CudaText
@@ -29,17 +29,22 @@ class MadeKernels:
     """Kernels by name, and by line why others are not known before the file's own code runs."""
 
     kernels: Mapping[str, object]
-    unknown: tuple[tuple[int, str], ...]
+    unknown: tuple[tuple[int, str, tuple[str, ...]], ...]
+    """Line, error, and parameters of the functions around it that have no value."""
+    parameters: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of the functions that a kernel is made in."""
 
     @property
     def reason(self) -> str:
         """Why a kernel may be missing; empty where all are known."""
         if not self.unknown:
             return ""
-        line, text = self.unknown[0]
+        line, text, parameters = self.unknown[0]
         more = f" (and {len(self.unknown) - 1} more)" if len(self.unknown) > 1 else ""
+        given = f"give {', '.join(parameters)} by --define NAME=VALUE, or " if parameters else ""
         return (
-            f"line {line}{more}: what is compiled is known only when its function runs ({text}): write it to a .cu file"
+            f"line {line}{more}: what is compiled is known only when its function runs ({text}): "
+            f"{given}write it to a .cu file"
         )
 
 
@@ -47,9 +52,11 @@ def made_kernels(module: UserModule) -> MadeKernels:
     """Kernels that are made inside functions, classes and branches of a file, or of a text at its top.
 
     A raw kernel has its own name; a module that may hold several, and a text, that of the variable or else of the function.
+    Parameters of these functions have the values of `UserModule.given`, else their defaults.
     """
     found: dict[str, object] = {}
-    unknown: list[tuple[int, str]] = []
+    unknown: list[tuple[int, str, tuple[str, ...]]] = []
+    parameters: dict[str, frozenset[str]] = {}
     for node, around in _within(module.tree.body, ()):
         if (
             isinstance(node, ast.FunctionDef)
@@ -58,7 +65,7 @@ def made_kernels(module: UserModule) -> MadeKernels:
         ):
             value = _value(node, around, module)
             if isinstance(value, Exception):
-                unknown.append((node.lineno, _said(value)))
+                unknown.append((node.lineno, _said(value), _without_value(around, module)))
             elif is_kernel(value):
                 found.setdefault(node.name, value)
         elif isinstance(node, ast.Call) and (call := _source_call(node)) is not None:
@@ -66,19 +73,42 @@ def made_kernels(module: UserModule) -> MadeKernels:
                 continue  # the module has the object
             value = _value(call, around, module)
             if isinstance(value, Exception):
-                unknown.append((node.lineno, _said(value)))
+                unknown.append((node.lineno, _said(value), _without_value(around, module)))
             elif is_kernel(made := _as_kernel(node, value)):
                 name = getattr(made, "name", None) or _variable(node, around, module.tree)
                 found.setdefault(name, made)
-    return MadeKernels(found, tuple(unknown))
+                parameters.setdefault(name, frozenset(one.arg for function in around for one in _parameters(function)))
+    return MadeKernels(found, tuple(unknown), parameters)
 
 
-def holder_of(kernels: Mapping[str, object], kernel: str) -> object | None:
-    """The one object whose source has a kernel of this name; None where none or several have."""
+def _parameters(function: ast.AST) -> list[ast.arg]:
+    """Of a function, but for the object that a method is of."""
+    assert isinstance(function, _FUNCTIONS)
+    named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return [one for one in named if one.arg not in ("self", "cls")]
+
+
+def _without_value(around: Sequence[ast.AST], module: UserModule) -> tuple[str, ...]:
+    """Parameters of functions that have neither a default nor a value that is given."""
+    found: list[str] = []
+    for function in around:
+        assert isinstance(function, _FUNCTIONS)
+        arguments = function.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        without = positional[: len(positional) - len(arguments.defaults)]
+        pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        without += [name for name, value in pairs if value is None]
+        found += [one.arg for one in _parameters(function) if one in without and one.arg not in module.given]
+    return tuple(dict.fromkeys(found))
+
+
+def holder_of(kernels: Mapping[str, object], kernel: str) -> str | None:
+    """The name of the one object whose source has a kernel of this name; None where none or several have."""
     stem = re.sub(r"<.*", "", kernel).rpartition("::")[2]
     word = re.compile(rf"__global__[^;{{}}()]*(?:\([^;{{}}()]*\)[^;{{}}()]*)?\b{re.escape(stem)}\s*\(")
-    found = [value for value in kernels.values() if word.search(str(getattr(value, "code", None) or ""))]
-    return found[0] if len({str(getattr(value, "code", "")) for value in found}) == 1 else None
+    codes = {name: str(getattr(value, "code", None) or "") for name, value in kernels.items()}
+    found = {name: code for name, code in codes.items() if word.search(code)}
+    return next(iter(found)) if len(set(found.values())) == 1 else None
 
 
 def _within(nodes: Iterable[ast.AST], around: tuple[ast.AST, ...]) -> Iterator[tuple[ast.AST, tuple[ast.AST, ...]]]:
@@ -194,7 +224,7 @@ def _given(statement: ast.stmt) -> set[str]:
 
 
 def _defaults(arguments: ast.arguments, names: dict[str, Any], module: UserModule) -> None:
-    """Give parameters their defaults; those without one, or whose default fails, have no value where it is needed."""
+    """Give parameters what is given, else their defaults; those without one, or whose default fails, have no value."""
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [*zip(reversed(positional), reversed(arguments.defaults), strict=False)]
     pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
@@ -204,6 +234,9 @@ def _defaults(arguments: ast.arguments, names: dict[str, Any], module: UserModul
         default = _evaluated(value, names, module)
         if not isinstance(default, Exception):
             names[name.arg] = default
+    for name in (*positional, *arguments.kwonlyargs):
+        if name.arg in module.given:
+            names[name.arg] = module.given[name.arg]
 
 
 def _run(statement: ast.stmt, names: dict[str, Any], module: UserModule) -> Exception | None:

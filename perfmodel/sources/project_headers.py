@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,6 +18,9 @@ _SHARED_DEPTH = 2
 """Parts of the path of a folder such as ``/home`` or ``/tmp``, which is no project."""
 _OF_CUDA = ("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cuda_fp16.h", "cuda_bf16.h", "vector_types.h")
 """Headers that no folder may hide: some projects name theirs alike and include them by their folder."""
+_MOST_FILES = 400
+"""Sources that are read for the body of a function."""
+_BODY_OF = r"\b{name}\s*\([^;{{}}]*\)\s*(?:const\s*)?\{{"
 _SYSTEM = (Path("/usr/include"), Path("/usr/local/include"))
 
 
@@ -44,14 +48,19 @@ def templates_of(headers: Sequence[str], folder: Path) -> dict[str, Path]:
     """The files from which a project's build makes headers (``config.h.in``), as far as they lie around a folder."""
     wanted = {f"{Path(header).name}.in": header for header in headers}
     found: dict[str, Path] = {}
+    named_alike: dict[str, Path] = {}
+    """In a folder that is named as in the include."""
     for place in (place for top in _tops(folder) for place in _folders(top)):
         try:
             names = wanted.keys() & set(os.listdir(place))
         except OSError:
             continue
         for name in names:
-            found.setdefault(wanted[name], place / name)
-    return found
+            header = wanted[name]
+            found.setdefault(header, place / name)
+            if (place / Path(header).name).match(header):
+                named_alike.setdefault(header, place / name)
+    return found | named_alike
 
 
 def headers_note(folders: Sequence[Path], beside: Path) -> str:
@@ -87,6 +96,29 @@ def folders_above(folder: Path) -> Iterator[Path]:
         if len(folder.parts) <= _SHARED_DEPTH:
             return
         yield folder
+
+
+def files_with_bodies(functions: Sequence[str], folder: Path, suffix: str = ".cu") -> tuple[Path, ...]:
+    """Files of the project that define functions, the nearest for each; empty where one is defined nowhere or more than once."""
+    wanted = {name: _BODY_OF.format(name=re.escape(name)) for name in functions}
+    found: dict[str, Path] = {}
+    looked: dict[Path, str] = {}
+    for top in _tops(folder):
+        paths = [path for place in _folders(top) for path in sorted(place.glob(f"*{suffix}")) if path.is_file()]
+        if len(paths) > _MOST_FILES:
+            break
+        for path in paths:
+            if path not in looked:
+                looked[path] = path.read_text(encoding="utf-8", errors="replace")
+        for name, body in wanted.items():
+            places = [path for path in paths if name in looked[path] and re.search(body, looked[path])]
+            if name not in found and len(places) > 1:
+                return ()
+            if name not in found and places:
+                found[name] = places[0]
+        if len(found) == len(wanted):
+            return tuple(dict.fromkeys(found.values()))
+    return ()
 
 
 def _folder_of(header: str, trees: Sequence[Sequence[Path]]) -> Path | None:

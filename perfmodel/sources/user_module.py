@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -211,6 +212,8 @@ class UserModule:
     tree: ast.Module
     absent: tuple[str, ...]
     failures: tuple[tuple[int, str], ...]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Values of parameters of its functions."""
 
     @property
     def note(self) -> str:
@@ -233,7 +236,7 @@ class UserModule:
         return "; ".join([*absent, *failed])
 
 
-def user_module(path: Path, text: str, architecture: str) -> UserModule:
+def user_module(path: Path, text: str, architecture: str, given: Mapping[str, Any] | None = None) -> UserModule:
     """Run a Python file statement by statement; those that fail, as all do that need a GPU, are left out.
 
     A library that is not installed is replaced by a stand-in where nothing in the file handles its absence. What the file
@@ -259,7 +262,7 @@ def user_module(path: Path, text: str, architecture: str) -> UserModule:
             if library in text:
                 stack.enter_context(_READY[library](architecture))
         failures = _run_file(tree, path, vars(module), libraries)
-    return UserModule(path, vars(module), tree, tuple(libraries.names), tuple(failures))
+    return UserModule(path, vars(module), tree, tuple(libraries.names), tuple(failures), given or {})
 
 
 def _run_file(tree: ast.Module, path: Path, names: dict[str, Any], libraries: AbsentLibraries) -> list[tuple[int, str]]:
@@ -269,11 +272,28 @@ def _run_file(tree: ast.Module, path: Path, names: dict[str, Any], libraries: Ab
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
             flags |= sum(getattr(future, alias.name).compiler_flag for alias in node.names)
-        code = compile(ast.Module([node], []), str(path), "exec", flags=flags, dont_inherit=True)
-        error = _run(lambda code=code: exec(code, names), libraries)  # type: ignore[misc]
+        error = None
+        for way in _ways(node):
+            code = compile(ast.Module([way], []), str(path), "exec", flags=flags, dont_inherit=True)
+            failed = _run(lambda code=code: exec(code, names), libraries)  # type: ignore[misc]
+            error = error or failed
+            if failed is None:
+                break
         if error is not None:
             failures.append((node.lineno, f"{type(error).__name__}: {' '.join(str(error).split())}"))
     return failures
+
+
+def _ways(node: ast.stmt) -> Iterator[ast.stmt]:
+    """A statement, and a kernel without its outer decorators: a project's own autotuner may need the GPU."""
+    yield node
+    if isinstance(node, ast.FunctionDef):
+        inner = [ast.unparse(one) for one in node.decorator_list]
+        last = max((number for number, text in enumerate(inner) if re.search(r"\bjit\b", text)), default=0)
+        for number in range(1, last + 1):
+            bare = copy.copy(node)
+            bare.decorator_list = node.decorator_list[number:]
+            yield bare
 
 
 def _run(statement: Callable[[], None], libraries: AbsentLibraries) -> BaseException | None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from perfmodel.compiler.host_code import Extent, without_host_code
+from perfmodel.compiler.host_code import Extent, without_conditions, without_host_code
 
 _MANY_LINES = """
 import gc
@@ -61,6 +61,14 @@ def test_text_that_is_no_cpp_keeps_its_lines(source: str, extent: Extent) -> Non
         ("class A : Base {\n  __device__ void f();\n  none g();\n};", 3, "class A : Base { __device__ void f(); ; };"),
         ("#ifndef GUARD\nint f();\n#endif", 1, "#ifndef GUARD int f(); #endif"),
         ("#if defined(A) && B\nint f();\n#endif", 1, "#if defined(A) && B int f(); #endif"),
+        ("#if A && \\\n  B\nint f();\n#endif\nint g();", 3, "#if A && \\ B ; #endif int g();"),
+        ("int f(int a,\n#if A && \\\n  B\nint b);\n#else\nnone b);\n#endif", 6, "; #if A && \\ B #else #endif"),
+        (  # each branch opens the loop that one brace ends
+            "struct A {\n  int f() {\n#ifdef B\n    for (;;) {\n#else\n    for (none;;) {\n#endif\n    }\n    return 1;\n  }\n"
+            "};\nstruct C {\n  C() { }\n};",
+            6,
+            "struct A { ; #ifdef B #else #endif }; struct C { C() { } };",
+        ),
         ("HD float f() { return none; }", 1, "HD float f() { return none; }"),
         ("float f() { return none; }", 1, ";"),
     ],
@@ -75,3 +83,9 @@ def test_functions_that_an_unknown_macro_declares_go_together() -> None:
     kernel = "__global__ void k(int *x) { *x = one(); }"
     left = without_host_code(tests + kernel, {1}, extent=Extent.FUNCTIONS).split()
     assert " ".join(left) == f"; ; constexpr int one() {{ return 1; }} {kernel}"
+
+
+def test_a_condition_that_cannot_be_decided_is_false() -> None:
+    text = "#ifdef A\n#if NEWER(1) && \\\n  B\nint f();\n#elif OLDER(2) // why\n#endif\n#endif\n"
+    assert without_conditions(text, {3, 5}) == "#ifdef A\n#if 0\n\nint f();\n#elif 0\n#endif\n#endif\n"
+    assert without_conditions(text, {1, 4, 6, 90}) == text

@@ -589,3 +589,46 @@ def test_a_texture_reference_of_ptx_is_named_where_the_kernel_reads_it(tmp_path:
     ):
         compiled(path, "k")
     assert compiled(path, "l").kernel_name == "l"
+
+
+def test_a_condition_with_a_macro_of_an_absent_header_is_false(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "#include <matrices/Core>\n#if !MATRICES_AT_LEAST(3, 4) || \\\n  defined(OLD)\n#include <matrices/Vector>\n#endif\n"
+        "matrices::Vector host(); __global__ void k(float *x) { *x = __LINE__; }\n"
+    )
+    kernel = compiled(source, "k")
+    assert kernel.note == "host code that does not compile is left out (not installed: matrices/Core)"
+    assert ".loc\t1 6 " in kernel.ptx
+
+
+def test_folders_of_headers_may_be_named_as_windows_does(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "scale.cuh").write_text("#define SCALE 3\n")
+    source = tmp_path / "src" / "k.cu"
+    source.write_text('#include "..\\common\\scale.cuh"\n__global__ void k(float *x) { *x *= SCALE; }\n')
+    assert "0f40400000" in compiled(source, "k").ptx  # 3.0
+    source.write_text('#include "..\\common\\scale.cuh"\n__global__ void k(float *x) { *x *= none; }\n')
+    with pytest.raises(CompileError, match=r'k\.cu:2: identifier "none" is undefined'):
+        compiled(source, "k")
+
+
+def test_bodies_in_other_files_of_the_project_are_compiled_with_the_kernel(tmp_path: Path) -> None:
+    source, sort, other = (tmp_path / name for name in ("k.cu", "sort.cu", "other.cu"))
+    source.write_text(
+        "__device__ float sorted(float x);\n__global__ void k(float *x) { *x = sorted(*x); }\n"
+        "__global__ void own(float *x) { *x = 1; }\n"
+    )
+    with pytest.raises(CompileError, match=r"calls sorted\(float\), whose body is in another file"):
+        compiled(source, "k")
+    sort.write_text('#include "half.cuh"\n__device__ float sorted(float x) { return half_of(x); }\n')
+    (tmp_path / "half.cuh").write_text("__device__ inline float half_of(float x) { return 0.5f * x; }\n")
+    first = compiled(source, "k")
+    assert first.note == "compiled as one with sort.cu, which the kernel's functions are taken from"
+    assert compiled(source, "own").note == ""
+    (tmp_path / "half.cuh").write_text("__device__ inline float half_of(float x) { return 0.25f * x; }\n")
+    assert compiled(source, "k").code_digest != first.code_digest
+    other.write_text(sort.read_text())  # two bodies: the user chooses
+    with pytest.raises(CompileError, match="whose body is in another file"):
+        compiled(source, "k")

@@ -277,7 +277,7 @@ def test_what_is_no_kernel_is_told_what_is() -> None:
         "a Numba kernel (@numba.cuda.jit), a CuPy RawKernel or RawModule, or a cuda.core ObjectCode"
     )
     assert refusal(refusal).endswith("a Python function becomes a kernel by @triton.jit or @numba.cuda.jit")
-    assert refusal(cupy.RawModule(code=code)).startswith("kernel is missing: a RawModule may hold several")
+    assert refusal(cupy.RawModule(code=code)).startswith("kernel is missing: this RawModule holds k; give")
     assert refusal(cupy.RawKernel(code, "k"), args=["f32[1]"]).startswith("block is missing: the CuPy kernel k")
     assert refusal(cupy.RawKernel(code, "k"), grid=lambda values: 1, block=1).startswith(
         "grid is a function, which only Triton"
@@ -437,8 +437,24 @@ def test_raw_kernels_that_functions_make_are_found(tmp_path: Path) -> None:
         assert pm.analyze(file, kernel=name, args=["f32[1]"], grid=1, block=1, gpu="h200").outputs["x"][0] == value
     assert refusal(file, block=1) == (
         "kernel is missing; kernels of own.py: one, module (line 5: what is compiled is known only when its function runs "
-        "(NameError: name 'code_of' is not defined): write it to a .cu file)"
+        "(NameError: name 'code_of' is not defined): give name by --define NAME=VALUE, or write it to a .cu file)"
     )
+
+
+def test_parameters_that_decide_what_is_compiled_are_given(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    code = 'extern "C" __global__ void k(float *x) { int order = 1; x[0] = order * %d; }'
+    file.write_text(
+        f"import cupy\ndef maker(order, like, scale=2):\n"
+        f"    return cupy.RawKernel({code!r} % (scale * order * like.shape[1]), 'k')\n"
+    )
+    given: Any = {"args": ["f32[1]"], "block": 1}
+    assert "give order, like by --define NAME=VALUE, or write it to a .cu file" in refusal(file, **given)
+    values: Any = {"order": 3, "like": "f32[8,5]"}
+    found = pm.analyze(file, defines=values, grid=1, gpu="h200", **given)
+    assert found.outputs["x"][0] == 3 * 5 * 2  # order is no macro: `int order` compiles
+    found = pm.analyze(file, defines={**values, "scale": 4}, grid=1, gpu="h200", **given)
+    assert found.outputs["x"][0] == 3 * 5 * 4
 
 
 MADE = '''
@@ -516,12 +532,14 @@ def test_a_kernel_under_a_decorator_of_the_users_own_and_with_names_of_triton_2(
         "@Tuned\n@triton.jit\ndef root(x):\n    i = tl.arange(0, 32)\n"
         "    tl.store(x + i, tl.math.pow(tl.load(x + i), 0.5))\n\n"
         "class Ops:\n    @staticmethod\n    @triton.jit\n    def halve(x):\n        tl.store(x, 0.5 * tl.load(x))\n\n"
+        "@tuner_of(torch.cuda.get_device_name())\n@triton.jit\ndef tuned(x):\n    tl.store(x, tl.load(x) / 3)\n\n"
         "@triton.jit\ndef newer(x):\n    tl.store(x, tl.something_of_another_version(1))\n"
     )
     found = pm.analyze(file, kernel="root", args=["f32[32]=9"], grid=1, gpu="h200")
+    assert pm.analyze(file, kernel="tuned", args=["f32[1]=9"], grid=1, gpu="h200").outputs["x"][0] == 3
     assert np.allclose(found.outputs["x"], 3, rtol=1e-6)
     assert pm.analyze(file, kernel="Ops.halve", args=["f32[1]=9"], grid=1, gpu="h200").outputs["x"][0] == 4.5
-    with pytest.raises(CompileError, match=r"own\.py:22: .*Triton \S+ is installed: install the version that"):
+    with pytest.raises(CompileError, match=r"own\.py:27: .*Triton \S+ is installed: install the version that"):
         pm.analyze(file, kernel="newer", args=["f32[32]"], grid=1, gpu="h200")
 
 
