@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from perfmodel.cli.options import JsonOption
-from perfmodel.cli.output import print_json, print_table, require_no_option
+from perfmodel.cli.output import print_json, print_table, require_folder
 from perfmodel.core.documents import nearest
 from perfmodel.errors import InputError
 
@@ -51,8 +51,8 @@ def plot(
     from .style import require_matplotlib
 
     require_matplotlib()
-    folder = _folder(output)
-    drawn = [(one, *draw_figure(one, folder)) for one in (FIGURES if name == ALL else (name,))]
+    require_folder("--output", output)
+    drawn = [(one, *draw_figure(one, output)) for one in (FIGURES if name == ALL else (name,))]
     if as_json:
         print_json(
             {
@@ -69,13 +69,3 @@ def draw_figure(name: str, folder: Path) -> tuple[Path, Path]:
     """Draw one of `FIGURES` into a folder; gives the SVG and the PNG."""
     drawn: tuple[Path, Path] = import_module(f".{name}", __package__).draw(folder)
     return drawn
-
-
-def _folder(path: Path) -> Path:
-    """The output folder, made where it is missing."""
-    require_no_option("--output", path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--output {path}: {error.strerror or error}") from error
-    return path

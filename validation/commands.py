@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perfmodel.cli.options import EXTRA_OPTIONS, FamilyCommand, JsonOption, SeedOption, family_completion, problem_from
-from perfmodel.cli.output import note, print_json, print_table, progress_bar, require_writable
+from perfmodel.cli.output import note, print_json, print_table, progress_bar, require_folder, require_writable
 from perfmodel.core.units import time_text
 from perfmodel.errors import InputError
 
@@ -138,6 +138,7 @@ def _prepare(problems: Sequence[ListedProblem], gpu: str, selection: Selection, 
 
     if not problems:
         raise InputError("--prepare and --prepared exclude each other")
+    require_folder("--prepare", folder)
     scenario = scenario_of(gpu)
     with progress_bar("problems prepared", len(problems)) as advance:
         kernels = prepare_problems(problems, scenario, selection, PreparedFolder(folder), prepared=advance)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ..core.documents import converted, nearest, parse_toml
+from ..core.documents import converted, located, named_file, parse_toml
 from ..core.files import read_text
 from ..errors import InputError
 from ..launch.launch import L2State
@@ -143,11 +143,7 @@ def _on_each_gpu(
     gpus = one.gpus or shared.gpus
     if not gpus:
         raise InputError(f'{place}: gpus is missing; give it here or above the launches, as gpus = ["h200"]')
-    file = folder / one.file
-    if not file.exists():
-        beside = sorted(entry.name for entry in file.parent.glob("*")) if file.parent.is_dir() else []
-        near = f"; {nearest(file.name, beside)}" if beside else ""
-        raise InputError(f"{place}: file {one.file!r} does not exist{near}")
+    file = named_file(place, folder, one.file)
     limits = (
         parse_limits(fail_on)
         if fail_on is not None
@@ -161,7 +157,7 @@ def _on_each_gpu(
             CheckedLaunch(
                 name=name,
                 gpu=gpu,
-                shown_gpu=load_gpu(gpu).id,
+                shown_gpu=located(place, load_gpu, gpu).id,
                 file=file,
                 shown_file=os.path.relpath(file),
                 kernel=one.kernel,

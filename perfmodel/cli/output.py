@@ -152,6 +152,23 @@ def require_writable(option: str, path: Path, others: Iterable[Path | None] = ()
         raise InputError(f"{option} {path}: is another file of this command, which it would replace; give another name")
 
 
+def require_folder(option: str, path: Path) -> None:
+    """That files can be written into the folder that an option names; it is made where it is missing.
+
+    Raises:
+        InputError: A file stands there, or the folder cannot be made or written to.
+    """
+    require_no_option(option, path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except FileExistsError:
+        raise InputError(f"{option} {path}: is a file; a folder's name is needed") from None
+    except OSError as error:
+        raise InputError(f"{option} {path}: {error.strerror or error}") from error
+
+
 def require_no_option(option: str, path: Path) -> None:
     """That what an option names is no option, or a number below 0, that was given by mistake.
 

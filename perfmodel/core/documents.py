@@ -7,8 +7,9 @@ import re
 import reprlib
 import tomllib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -26,6 +27,8 @@ _KINDS = {
     "object": "a table",
 }
 _LONGEST_LIST = 80
+_MOST_WORDS = 40
+"""Accepted words that a message lists; of more it has the first ones and their number."""
 _COMPLAINT = re.compile(r"(?P<text>.*?)(?: - at (?P<of_key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 _EXPECTED = re.compile(r"Expected `(?P<kind>[^`]*)`(?: (?P<range>.*?))?(?:, got .*)?")
 
@@ -42,7 +45,7 @@ def parse_toml(text: str, place: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: {error}") from error
+        raise InputError(f"{place}: is not TOML: {error}") from error
 
 
 def converted(kind: type[T], value: Any, place: str) -> T:
@@ -84,7 +87,36 @@ def nearest(word: str, accepted: Iterable[str]) -> str:
     words, wanted = list(accepted), word.lower()
     beginning_so = [candidate for candidate in words if len(wanted) > 1 and candidate.startswith(wanted)]
     near = dict.fromkeys([*beginning_so, *difflib.get_close_matches(wanted, words, n=3)])
-    return f"nearest: {', '.join(near)}" if near else f"accepted: {', '.join(words)}"
+    if near:
+        return f"nearest: {', '.join(near)}"
+    shown = words if len(words) <= _MOST_WORDS else [*words[: _MOST_WORDS // 4], f"… ({len(words)} in all)"]
+    return f"accepted: {', '.join(shown)}"
+
+
+def located(place: str, function: Callable[..., T], *arguments: Any) -> T:
+    """What a function gives of a document's values; ``place`` begins the message where it refuses them.
+
+    >>> located("perf.toml: launch[0]", nearest, "h20", ["h200"])
+    'nearest: h200'
+    """
+    try:
+        return function(*arguments)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+
+
+def named_file(place: str, folder: Path, name: str) -> Path:
+    """The file that a document names, by its path from the document's folder on.
+
+    Raises:
+        InputError: It does not exist; ``place`` begins the message, and files of nearly the same name are named.
+    """
+    path = folder / name
+    if path.exists():
+        return path
+    beside = sorted(entry.name for entry in path.parent.glob("*")) if path.parent.is_dir() else []
+    near = f"; {nearest(path.name, beside)}" if beside else ""
+    raise InputError(f"{place}: file {name!r} does not exist{near}")
 
 
 def _explained(complaint: str, value: Any, kind: Any) -> str:
@@ -104,10 +136,22 @@ def _explained(complaint: str, value: Any, kind: Any) -> str:
     if "unknown field" in text and quoted:
         return f"{where}unknown key {quoted[1]!r}; {nearest(quoted[1], _hints(kind))}"
     if "missing required field" in text and quoted:
-        return f"{where}{quoted[1]} is missing"
+        return f"{where}{quoted[1]} is missing: {_wanted(quoted[1], _hints(kind).get(quoted[1]))}"
     if of_key:
         return f"{where}keys {', '.join(map(repr, value))} must each be {_accepted(text, str)}"
     return f"{key or 'the document'} = {reprlib.repr(value)} must be {_accepted(text, kind)}"
+
+
+def _wanted(name: str, kind: Any) -> str:
+    """What a missing key must be."""
+    kind = _without_alternatives(kind)
+    plain = get_origin(kind) or kind
+    if plain is list and _hints(get_args(kind)[0]):
+        return f"a table [[{name}]] for each"
+    if isinstance(plain, type) and issubclass(plain, Enum):
+        return f"one of {', '.join(str(member.value) for member in plain)}"
+    names = {int: "int", float: "float", str: "str", bool: "bool", list: "array", dict: "object"}
+    return _KINDS[names.get(plain, "object")]
 
 
 def _accepted(text: str, kind: Any) -> str:

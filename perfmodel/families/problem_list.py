@@ -37,7 +37,7 @@ def read_problems(path: Path) -> tuple[ListedProblem, ...]:
         InputError: The file cannot be read, has no problem, gives a name or a problem twice, or a problem is wrong; the problem's
             name, the field and what would be accepted are named.
     """
-    content = parse_toml(read_text(path), f"{path}: is not TOML")
+    content = parse_toml(read_text(path), str(path))
     entries = content.pop("problem", None)
     if content:
         raise InputError(f"{path}: unknown key {next(iter(content))!r}; accepted: [[problem]]")

@@ -193,10 +193,14 @@ def _present_gpu_id() -> str:
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=_DRIVER_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"no GPU found: nvidia-smi does not run ({type(error).__name__}); {choice}") from error
+        raise InputError(
+            f"GPU 'auto': no GPU found: nvidia-smi does not run ({type(error).__name__}); {choice}"
+        ) from error
     names = [line for line in run.stdout.splitlines() if line.strip()]
     if run.returncode != 0 or not names:
-        raise InputError(f"no GPU found: nvidia-smi says {' '.join((run.stdout + run.stderr).split())!r}; {choice}")
+        raise InputError(
+            f"GPU 'auto': no GPU found: nvidia-smi says {' '.join((run.stdout + run.stderr).split())!r}; {choice}"
+        )
     present = sorted({gpu_id_of_device(name) for name in names})
     if len(present) > 1:
         raise InputError(f"several kinds of GPU are present; choose one of {', '.join(present)}")

@@ -127,7 +127,7 @@ def _toml(path: Traversable, origin: str) -> dict[str, Any]:
         raise InputError(f"{origin}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{origin}: is not TOML: {error}") from error
-    return parse_toml(text, f"{origin}: is not TOML")
+    return parse_toml(text, origin)
 
 
 def _rules(gpu: Gpu) -> Iterable[tuple[bool, str]]:

@@ -71,13 +71,14 @@ def load_network(name_or_file: str, batch: int = 1) -> Network:
         path = Path(name_or_file)
         return _parse(path.stem, name_or_file, read_text(path), batch)
     if name_or_file not in network_names():
-        raise InputError(f"unknown network {name_or_file!r}; {nearest(name_or_file, network_names())}, or a file")
+        near = nearest(name_or_file, network_names())
+        raise InputError(f"unknown network {name_or_file!r}; {near}, or FILE.toml, FILE.onnx, FILE.py:MODULE")
     text = resources.files("perfmodel.data").joinpath("networks", f"{name_or_file}.toml").read_text(encoding="utf-8")
     return _parse(name_or_file, name_or_file, text, batch)
 
 
 def _parse(name: str, origin: str, text: str, batch: int) -> Network:
-    tables = converted(NetworkTables, parse_toml(text, f"{origin}: is not TOML"), origin)
+    tables = converted(NetworkTables, parse_toml(text, origin), origin)
     return assemble(name, tables.title, batch, _layers(origin, tables.layer, batch))
 
 

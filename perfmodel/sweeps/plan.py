@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from ..core.choices import one_of
-from ..core.documents import converted, parse_toml
+from ..core.documents import converted, located, named_file, parse_toml
 from ..core.files import read_text
 from ..core.value_types import require_type
 from ..errors import InputError
@@ -19,6 +19,7 @@ from ..families.problem_list import problem_of_fields
 from ..families.profiling import fidelity_of
 from ..families.registry import family, family_of
 from ..families.user.family import script_problem, user_problem
+from ..gpus.catalogue import load_gpu
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..prediction.scenario import Scenario, scenario_of
@@ -105,6 +106,9 @@ def read_sweep_file(path: Path) -> SweepPlan:
     """
     tables = converted(SweepTables, parse_toml(read_text(path), str(path)), str(path))
     folder = path.parent
+    gpus = tuple(dict.fromkeys(str(folder / gpu) if gpu.endswith(".toml") else gpu for gpu in tables.gpus))
+    for gpu in gpus:
+        located(f"{path}: gpus", load_gpu, gpu)
     problems = [
         problem
         for number, kernel in enumerate(tables.kernel)
@@ -112,7 +116,7 @@ def read_sweep_file(path: Path) -> SweepPlan:
     ]
     return SweepPlan(
         problems=tuple(dict.fromkeys(problems)),
-        gpus=tuple(dict.fromkeys(str(folder / gpu) if gpu.endswith(".toml") else gpu for gpu in tables.gpus)),
+        gpus=gpus,
         fidelity=tables.fidelity,
         best=tables.best,
         l2=tables.l2,
@@ -130,23 +134,21 @@ def _problems(place: str, kernel: KernelTable, folder: Path) -> Iterator[Any]:
         yield from _family_problems(place, kernel.family, kernel.problem)
         return
     file = str(kernel.file)
+    source = named_file(place, folder, file)
     if kernel.problem:
         raise InputError(f"{place}: problem goes with family; sizes of {file} stand in its space")
     if file.endswith(".py"):
         if kernel.space is not None:
             raise InputError(f"{place}: space = {kernel.space!r} has no place here: {file} states its own space")
-        yield script_problem(folder / file)
+        yield script_problem(source)
     elif kernel.space is None:
         raise InputError(f"{place}: {file} needs space, the file of its tuning space")
     else:
-        yield user_problem(folder / file, folder / kernel.space)
+        yield user_problem(source, named_file(place, folder, kernel.space))
 
 
 def _family_problems(place: str, name: str, values: Mapping[str, Value | list[Value]]) -> Iterator[Any]:
-    chosen = family(name)
+    chosen = located(place, family, name)
     lists = [given if isinstance(given, list) else [given] for given in values.values()]
     for combination in itertools.product(*lists):
-        try:
-            yield problem_of_fields(chosen, dict(zip(values, combination, strict=True)))
-        except InputError as error:
-            raise InputError(f"{place}: {error}") from error
+        yield located(place, problem_of_fields, chosen, dict(zip(values, combination, strict=True)))

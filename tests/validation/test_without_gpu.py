@@ -61,6 +61,7 @@ def test_the_campaign_as_a_program_ends_with_status_2(tmp_path: Path) -> None:
         (["tiled_conv2d", "--problems", str(PROBLEMS)], "give one of FAMILY, --problems, --prepared"),
         (["--problems", str(PROBLEMS), "--kernel-tuner-cache", "c.json"], "--kernel-tuner-cache holds one problem"),
         (["--prepared", "folder", "--prepare", "folder"], "--prepare and --prepared exclude each other"),
+        (["tiled_conv2d", "--gpu", "h200", "--prepare", __file__], "is a file; a folder's name is needed"),
     ],
 )
 def test_bad_input_is_named_before_the_gpu_is_looked_for(

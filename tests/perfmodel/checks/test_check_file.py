@@ -40,15 +40,16 @@ def test_launches_take_what_stands_above_them(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", "launch is missing"),
+        ("", r"launch is missing: a table \[\[launch\]\] for each"),
         (LAUNCH, r"launch\[0\]: gpus is missing"),
-        ('gpus = ["h2000"]\n' + LAUNCH, "unknown GPU 'h2000'; nearest: h200"),
+        ('gpus = ["h2000"]\n' + LAUNCH, r"launch\[0\]: unknown GPU 'h2000'; nearest: h200"),
         ('gpus = ["h200"]\n' + LAUNCH + "grid_x = 3\n", "unknown key 'grid_x'; nearest: grid"),
         ('gpus = ["h200"]\n' + LAUNCH + LAUNCH, "2 launches are called 'k'"),
         ('gpus = ["h200"]\n' + LAUNCH.replace("k.cu", "kk.cu"), "file 'kk.cu' does not exist; nearest: k.cu"),
         ('gpus = ["h200"]\nfail_on = "tim=1%"\n' + LAUNCH, r"fail_on 'tim=1%': unknown quantity 'tim'; nearest: time"),
+        ('gpus = ["h200"]\nfail_on = "x=1%"\n' + LAUNCH, r"'x'; accepted: time, spill, .*, … \(\d+ in all\)$"),
         ('gpus = ["h200"]\n' + LAUNCH.replace("grid = 4", "grid = 0"), r"grid = 0"),
-        ("gpus = [", "perf.toml: "),
+        ("gpus = [", "perf.toml: is not TOML: Invalid value"),
     ],
 )
 def test_what_is_wrong_is_named(path: Path, text: str, named: str) -> None:

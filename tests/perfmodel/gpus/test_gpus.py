@@ -276,7 +276,8 @@ def test_every_gpu_can_be_recognised_and_no_name_means_two() -> None:
 def test_auto_without_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        InputError, match=r"^no GPU found: nvidia-smi does not run \(FileNotFoundError\); choose one of a100"
+        InputError,
+        match=r"^GPU 'auto': no GPU found: nvidia-smi does not run \(FileNotFoundError\); choose one of a100",
     ):
         load_gpu("auto")
 

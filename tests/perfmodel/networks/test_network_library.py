@@ -93,6 +93,8 @@ def test_every_network_loads_with_its_batch() -> None:
 def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(InputError, match="unknown network 'mobilenet_v3'; nearest: mobilenet_v"):
         load_network("mobilenet_v3")
+    with pytest.raises(InputError, match=r"or FILE\.toml, FILE\.onnx, FILE\.py:MODULE"):
+        load_network("net.py")
 
 
 ONE_LAYER = '[[layer]]\nname = "a"\nfamily = "conv1d"\nproblem = { length = 4 }\n'

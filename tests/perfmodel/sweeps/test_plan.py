@@ -43,14 +43,17 @@ def test_lists_are_every_combination_and_paths_begin_at_the_file(path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", "kernel is missing"),
-        (FAMILY, "gpus is missing"),
+        ("", r"kernel is missing: a table \[\[kernel\]\] for each"),
+        (FAMILY, "gpus is missing: a list"),
+        ("gpus = [", r"sweep\.toml: is not TOML: Invalid value"),
+        ('gpus = ["h20"]\n' + FAMILY, r"sweep\.toml: gpus: unknown GPU 'h20'; nearest: h200"),
         ('gpus = ["h200"]\nfidelty = "analytic"\n' + FAMILY, "unknown key 'fidelty'; nearest: fidelity"),
         ('gpus = ["h200"]\nfidelity = "exact"\n' + FAMILY, "fidelity = 'exact' must be one of analytic, compiled"),
         ('gpus = ["h200"]\nbest = 0\n' + FAMILY, "best = 0 must be an integer >= 1"),
-        ('gpus = ["h200"]\n[[kernel]]\nfamily = "conv1"\n', "unknown family 'conv1'"),
+        ('gpus = ["h200"]\n[[kernel]]\nfamily = "conv1"\n', r"kernel\[0\]: unknown family 'conv1'"),
         ('gpus = ["h200"]\n[[kernel]]\nspace = "k.toml"\n', r"kernel\[0\]: needs either family or file"),
         ('gpus = ["h200"]\n[[kernel]]\nfile = "k.cu"\n', "k.cu needs space"),
+        ('gpus = ["h200"]\n' + USER.replace("k.cu", "q.cu"), r"kernel\[0\]: file 'q.cu' does not exist; nearest: k.cu"),
         ('gpus = ["h200"]\n' + FAMILY.replace("length", "lenght"), "unknown field 'lenght' of conv1d; nearest: length"),
         ('gpus = ["h200"]\n' + FAMILY.replace("conv1d", "direct_conv2d"), "unknown field 'length' of direct_conv2d"),
         (
