@@ -23,8 +23,6 @@ from .trace import (
     Integers,
     LineAccesses,
     Traced,
-    sectors_of,
-    whole_sectors_of,
 )
 
 _ALL_WORDS = (1 << LINE_WORDS) - 1
@@ -139,10 +137,9 @@ class CacheRecord:
         chosen, owner, line, words = (column[order] for column in (chosen, owner, line, words))
         flags = traced.l1_flags[chosen]
         load, past_l1 = flags & LOAD != 0, flags & PAST_L1 != 0
-        written = whole_sectors_of(words) * (flags & PARTS_OF_WORDS == 0)
-        sectors = np.where(load, sectors_of(words), written)
+        words = words * (load | (flags & PARTS_OF_WORDS == 0))
         warp, trip, step = (column[chosen] for column in (traced.l1_warp, traced.l1_trip, traced.l1_step))
-        found = LineAccesses(owner, warp, trip, step, line, sectors, load)
+        found = LineAccesses(owner, warp, trip, step, line, words, load)
         return found.of(~past_l1), found.of(past_l1)
 
     def streams(self, small: Sequence[tuple[int, int]]) -> dict[int, BlockStream]:

@@ -27,7 +27,7 @@ from ..core.constants import LINE_BYTES, SECTOR_BYTES
 from ..gpus.gpu import Gpu
 from .fitted_shares import shares
 from .l1 import with_own_stacks
-from .trace import LOCAL_LINES, SECTORS_OF_MASK, LineAccesses
+from .trace import LOCAL_LINES, LineAccesses, whole_sectors
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ _SM_BITS = 50
 _DRAWN = 4096
 """Random numbers of each kind that are drawn; more than so many repeat them."""
 _LONG_AGO = -1e18
-_SECTORS = SECTORS_OF_MASK.tolist()
+_WORDS_OF_SECTOR = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class MergedTraffic:
 
 NO_TRAFFIC = MergedTraffic(0, 0, 0, 0)
 _Trip = tuple[int, list[tuple[int, int, bool]]]
-"""The number of a round trip, its lines, their sectors as bits, and whether they are loaded."""
+"""The number of a round trip, its lines, their words as bits, and whether they are loaded."""
 
 
 def merged_traffic(
@@ -111,7 +111,7 @@ def merged_traffic(
         The traffic; and of each GPC the cycles, shape ``(SMs, blocks)``.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
-    >>> both = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [1, 1], [0, 0], [7, 7], [3, 3], [True, True])))
+    >>> both = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [1, 1], [0, 0], [7, 7], [257, 257], [True, True])))
     >>> pace = Pace(works_cycles=1000.0, sector_cycles=1.0)
     >>> two_sms = [np.array([0]), np.array([1])]
     >>> merged_traffic(both, [two_sms], 1024, pace, load_gpu("h200"))[0]  # they miss two sectors each, ask once
@@ -168,7 +168,7 @@ def _trips(accesses: LineAccesses, block: int, sm: int) -> list[_Trip]:
     at = at[np.lexsort((accesses.warp[at], accesses.step[at], accesses.trip[at]))]
     trip, line = accesses.trip[at], accesses.line[at]
     line = np.where(line >= LOCAL_LINES, line + (sm << _SM_BITS), line)
-    entries = list(zip(line.tolist(), accesses.sectors[at].tolist(), accesses.load[at].tolist(), strict=True))
+    entries = list(zip(line.tolist(), accesses.words[at].tolist(), accesses.load[at].tolist(), strict=True))
     numbers, begins = np.unique(trip, return_index=True)
     bounds = pairwise([*begins.tolist(), len(entries)])
     return [(number, entries[begin:end]) for number, (begin, end) in zip(numbers.tolist(), bounds, strict=True)]
@@ -218,12 +218,12 @@ class _Port:
         self._of_trips[trip] = count, mean, squares + distance * (time - mean)
 
     def answered(self, line: int, mask: int, time: float, trip: int, counts: bool) -> float:
-        """When a request for sectors of a line, made at a time in a round trip of its block, is answered."""
+        """When a request for sectors of a line, by their words, made at a time in a round trip of its block, is answered."""
         until, came, joined = self._joining.get((line, mask), (_LONG_AGO, 0.0, 0))
         if time < until and joined < self._merged:
             self._joining[line, mask] = until, came, joined + 1
             return came
-        sectors = _SECTORS[mask]
+        sectors = _sectors(mask)
         self.requests += sectors * counts
         in_l2 = self._in_l2.get(line)
         if in_l2 is None:
@@ -262,7 +262,7 @@ class _Sm:
         self.blocks = [_trips(accesses, block, number) for block in run.tolist()]
         self._port, self._lines, self._together, self._warmed_up_by = port, lines, together, warmed_up_by
         self._l1: dict[int, tuple[int, float, int, int]] = {}
-        """Of each line its sectors, when they have come, when it was used last and its place."""
+        """Of each line the words that it has, when they have come, when it was used last and its place."""
         self._places: list[int] = []
         """The line in each place of L1."""
         self._uses = 0
@@ -341,28 +341,28 @@ class _Sm:
         port, counts = self._port, block >= self._warmed_up_by
         port.begins_trip(trip, self.now)
         came, free = self.now + port.other_lines_cycles, max(self.now, self._port_free)
-        for line, mask, load in lines:
+        for line, words, load in lines:
             held, since, _, _ = self._l1.get(line, (0, _LONG_AGO, 0, -1))
             if not load:
-                if held or (mask and self._lines):
-                    self._fill(line, held | mask, since)
+                if held or (words and self._lines):
+                    self._fill(line, held | words, since)
                 continue
-            self.loaded += _SECTORS[mask] * counts
+            self.loaded += _sectors(whole_sectors(words)) * counts
             came = max(came, since)
-            missing = mask & ~held
+            missing = whole_sectors(words & ~held)
             if missing:
-                sectors = _SECTORS[missing]
+                sectors = _sectors(missing)
                 self.asked += sectors * counts
                 since = max(since, port.answered(line, missing, free, trip, counts))
                 free += sectors * port.pace.sector_cycles
                 came = max(came, since)
             if self._lines:
-                self._fill(line, held | mask, since)
+                self._fill(line, held | missing, since)
         self._port_free = free
         return came
 
-    def _fill(self, line: int, mask: int, since: float) -> None:
-        """Put sectors into L1, where of two lines that are drawn the one that was not used for longer makes room (`l1`)."""
+    def _fill(self, line: int, words: int, since: float) -> None:
+        """Put words into L1, where of two lines that are drawn the one that was not used for longer makes room (`l1`)."""
         self._uses += 1
         place = self._l1[line][3] if line in self._l1 else len(self._places)
         if place == self._lines:
@@ -373,7 +373,12 @@ class _Sm:
             self._places[place] = line
         elif place == len(self._places):
             self._places.append(line)
-        self._l1[line] = mask, since, self._uses, place
+        self._l1[line] = words, since, self._uses, place
+
+
+def _sectors(words: int) -> int:
+    """How many sectors these words are, all of each."""
+    return words.bit_count() // _WORDS_OF_SECTOR
 
 
 def _go(sms: Sequence[_Sm], begins: Sequence[Sequence[float]]) -> None:

@@ -2,12 +2,13 @@
 
 Model: lines of 128 bytes with four sectors that are filled one by one; of two lines of a set, drawn at random, the one that was
 not used for longer makes room. Lines of buffers fill the sets evenly, so that all of L1 is one set where there are no others;
-stacks lie far apart, and their lines fall into any of the sets of four lines. Stores write through; sectors that are written
-wholly stay, those that are written in part are asked for when they are loaded. All resident blocks load, a round trip of each
-warp after the other: what a warp has in flight together follows without another warp's loads between. Blocks of the first wave
-begin together and find the cache empty; later ones begin whenever others end, so that those of an SM are at any point of their
-loads. Where loads run ahead of the arithmetic that uses them, as asynchronous copies do, blocks advance as an SM serves them:
-the oldest first. Of many accesses a part of the lines is simulated, with the same part of the cache.
+stacks lie far apart, and their lines fall into any of the sets of four lines. Stores write through; words that are written
+stay, the others of their sectors, and bytes that are written one by one, are asked for when they are loaded. All resident
+blocks load, a round trip of each warp after the other: what a warp has in flight together follows without another warp's loads
+between. Blocks of the first wave begin together and find the cache empty; later ones begin whenever others end, so that those
+of an SM are at any point of their loads. Where loads run ahead of the arithmetic that uses them, as asynchronous copies do,
+blocks advance as an SM serves them: the oldest first. Of many accesses a part of the lines is simulated, with the same part of
+the cache.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..core.constants import LINE_BYTES
 from .fitted_shares import shares
-from .trace import LOCAL_LINES, SECTORS_OF_MASK, LineAccesses
+from .trace import LOCAL_LINES, SECTORS_OF_MASK, LineAccesses, sectors_of, whole_sectors
 
 _SEED = 0
 _NORMAL_95 = 1.96
@@ -83,15 +84,15 @@ def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: f
     ways = shares().l1_ways if sets else capacity
     set_of = _sets_of(lines, max(sets, 1))
     filled = [0] * max(sets, 1)
-    held: dict[int, tuple[int, int]] = {}  # place of each line, and the sectors of it that were filled
+    held: dict[int, tuple[int, int]] = {}  # place of each line, and the words of it that are there
     places, used = [-1] * (len(filled) * ways), [0] * (len(filled) * ways)
     missed = []
     drawn = np.random.default_rng(_SEED).integers(ways, size=(len(order), 2)).tolist()
-    columns = (lines, accesses.sectors[order], accesses.load[order], set_of)
+    columns = (lines, accesses.words[order], accesses.load[order], set_of)
     rows = zip(*(column.tolist() for column in columns), drawn, strict=True)
-    for now, (line, mask, load, at, (one, other)) in enumerate(rows):
+    for now, (line, words, load, at, (one, other)) in enumerate(rows):
         place, before = held.get(line, (-1, 0))
-        if place < 0 and not load and not mask:
+        if place < 0 and not load and not words:
             missed.append(0)
             continue
         if place < 0 and filled[at] < ways:
@@ -103,9 +104,10 @@ def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: f
             del held[places[place]]
         places[place] = line
         used[place] = now
-        missed.append(mask & ~before if load else 0)
-        held[line] = (place, before | mask)
-    return np.array(missed, np.int64)
+        missing = words & ~before if load else 0
+        missed.append(missing)
+        held[line] = (place, before | words | whole_sectors(missing))
+    return sectors_of(np.array(missed, np.int64))
 
 
 def _sets_of(lines: NDArray[np.int64], sets: int) -> NDArray[np.int64]:
@@ -127,7 +129,7 @@ def l1_traffic(
     Blocks advance by age, or in step in the first wave and at any point of their loads later. Of a run of fewer than `WAVES`
     waves all is what follows; where blocks do not advance by age, it is simulated wave by wave.
 
-    >>> twice = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [0, 0], [0, 0], [7, 7], [3, 3], [True, True])))
+    >>> twice = LineAccesses(*(np.array(v) for v in ([0, 1], [0, 0], [0, 0], [0, 0], [7, 7], [257, 257], [True, True])))
     >>> l1_traffic(twice, np.array([0, 1]), 1, 1024)  # the second block finds what the first one loaded
     (L1Traffic(blocks=0, asked=0, missed=0), L1Traffic(blocks=2, asked=4, missed=2))
     """
@@ -152,7 +154,7 @@ def l1_traffic(
 def _traffic(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: float) -> NDArray[np.int64]:
     """Sectors that each access asks for and misses, shape ``(n, 2)``, made in the given order."""
     missed = missed_sectors(accesses, order, l1_bytes)
-    asked = np.where(accesses.load[order], accesses.sectors[order], 0)
+    asked = np.where(accesses.load[order], sectors_of(accesses.words[order]), 0)
     sectors: NDArray[np.int64] = SECTORS_OF_MASK[np.column_stack([asked, missed])]
     return sectors
 

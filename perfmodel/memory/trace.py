@@ -27,6 +27,7 @@ LOCAL_LINES = 1 << 60
 """Lines from here on are local memory: word by word of the stacks of a block's warps."""
 WORDS_OF_SECTOR = 0xFF
 WORDS_OF_LINE = 0xFFFF_FFFF
+_FIRST_WORDS = 0x0101_0101
 SECTORS_OF_MASK = np.array([bin(mask).count("1") for mask in range(1 << SECTORS_PER_LINE)], np.int64)
 """How many sectors a line's sectors, as bits, are."""
 
@@ -61,13 +62,16 @@ def sectors_of(words: Integers) -> Integers:
     return bits
 
 
-def whole_sectors_of(words: Integers) -> Integers:
-    """The sectors, as bits, of all whose words are given.
+def whole_sectors(words: int) -> int:
+    """All words, as bits, of the sectors that the given words lie in.
 
-    >>> whole_sectors_of(np.array([0xFF, 0x80000100, 0xFFFF_FF7F])).tolist()
-    [1, 0, 14]
+    >>> f"{whole_sectors(0x8000_0100):08x}"
+    'ff00ff00'
     """
-    return sectors_of(np.array([WORDS_OF_LINE])) & ~sectors_of(~words & WORDS_OF_LINE)
+    words |= words >> 4
+    words |= words >> 2
+    words |= words >> 1
+    return (words & _FIRST_WORDS) * WORDS_OF_SECTOR
 
 
 class Kind(IntEnum):
@@ -85,8 +89,8 @@ class LineAccesses:
 
     ``trip`` counts the round trips of a warp: loads that it has in flight together have the same number. ``step`` counts its
     accesses to local memory since the round trip began: of these L1 answers so fast that warps take turns. ``line`` is the
-    line's address over its size, ``sectors`` has the sectors as bits, of stores those that are written wholly; ``load`` tells
-    loads from stores.
+    line's address over its size, ``words`` has its 4-byte words as bits, none of stores of single bytes; ``load`` tells loads
+    from stores.
     """
 
     block: Integers
@@ -94,12 +98,12 @@ class LineAccesses:
     trip: Integers
     step: Integers
     line: Integers
-    sectors: Integers
+    words: Integers
     load: NDArray[np.bool_]
 
     def of(self, chosen: NDArray[Any]) -> LineAccesses:
         """Some of them."""
-        parts = (self.block, self.warp, self.trip, self.step, self.line, self.sectors, self.load)
+        parts = (self.block, self.warp, self.trip, self.step, self.line, self.words, self.load)
         return LineAccesses(*(part[chosen] for part in parts))
 
 
@@ -338,7 +342,9 @@ class Trace:
         at = position, warp
         begins = (self._own[at] != own) | (instruction <= self._place[at])
         self._trip[at] = np.where(begins, self._trip[at] + 1, self._trip[at])
-        self._step[at] = np.where(begins, 0, self._step[at])
+        self._step[at] = np.where(
+            begins & (self._trip[at] > 0), 0, self._step[at]
+        )  # what comes before the first one is in it
         self._own[at], self._place[at] = own, instruction
 
     def _keep_for_l1(self, touched: tuple[Integers, ...], moved: int, group: int, flags: int) -> None:

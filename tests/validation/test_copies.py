@@ -13,7 +13,7 @@ import pytest
 import perfmodel.validation
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.memory.gpc_simulation import MergedTraffic, Pace, merged_traffic
-from perfmodel.memory.trace import LineAccesses
+from perfmodel.memory.trace import WORDS_OF_LINE, LineAccesses
 from perfmodel.prediction.analyze import analyze
 
 DATA = Path(perfmodel.validation.__file__).parent / "data" / "h200-copies.json.gz"
@@ -44,7 +44,7 @@ def simulated(resident: int, works_cycles: float, *, cached: bool, ahead: int) -
     blocks, lines = SMS * resident, STEPS * LINES_OF_STEP
     block, line = np.repeat(np.arange(blocks), lines), np.tile(np.arange(lines), blocks)
     none = np.zeros_like(line)
-    loads = LineAccesses(block, none, line // LINES_OF_STEP, none, line, none + 0b1111, line >= 0)
+    loads = LineAccesses(block, none, line // LINES_OF_STEP, none, line, none + WORDS_OF_LINE, line >= 0)
     pace = Pace(works_cycles=works_cycles, sector_cycles=1.0, gpcs_of_line=8.0, ahead=ahead)
     sms = [np.arange(sm, blocks, SMS) for sm in range(SMS)]
     return merged_traffic(loads, [sms], L1_BYTES, pace, H200, cached=cached)[0]

@@ -14,7 +14,7 @@ import perfmodel.validation
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.memory.gpc_simulation import Pace, merged_traffic
 from perfmodel.memory.request_coalescing import gpcs_of_blocks
-from perfmodel.memory.trace import LineAccesses
+from perfmodel.memory.trace import WORDS_OF_LINE, LineAccesses
 
 DATA = Path(perfmodel.validation.__file__).parent / "data" / "h200-lagged-reads.json.gz"
 H200 = load_gpu("h200")
@@ -33,7 +33,7 @@ def simulated(lag_cycles: float) -> float:
     """Requests for a line that comes from DRAM, by SMs that read it one after the other."""
     block = np.arange(SMS)
     zero = np.zeros(SMS, np.int64)
-    same = LineAccesses(block, zero, zero, zero, zero + 7, zero + 0b1111, block >= 0)
+    same = LineAccesses(block, zero, zero, zero, zero + 7, zero + WORDS_OF_LINE, block >= 0)
     pace = Pace(works_cycles=0.0, sector_cycles=1.0)
     sms = [np.array([one]) for one in range(SMS)]
     found, _ = merged_traffic(

@@ -15,7 +15,7 @@ from perfmodel.core.constants import WARP_SIZE
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.gpus.occupancy import l1_cache_bytes
 from perfmodel.memory.l1 import l1_traffic
-from perfmodel.memory.trace import LOCAL_LINES, LineAccesses
+from perfmodel.memory.trace import LOCAL_LINES, WORDS_OF_LINE, LineAccesses
 
 DATA = json.loads(
     gzip.decompress((Path(perfmodel.validation.__file__).parent / "data" / "h200-stack-room.json.gz").read_bytes())
@@ -23,7 +23,6 @@ DATA = json.loads(
 H200 = load_gpu("h200")
 LOADS = 2
 ROOMS = [dict(zip(DATA["columns"]["rooms"], row, strict=True)) for row in DATA["rooms"]]
-WHOLE = 0b1111
 
 
 def missed_share(stack_bytes: int, threads: int, stored_bytes: int) -> float:
@@ -32,14 +31,14 @@ def missed_share(stack_bytes: int, threads: int, stored_bytes: int) -> float:
     step, warp = (part.reshape(-1) for part in np.mgrid[: (1 + LOADS) * words, :warps])
     load = step >= words
     none = np.zeros_like(step)
-    stored = 0 if stored_bytes < 4 else WHOLE
+    stored = 0 if stored_bytes < 4 else WORDS_OF_LINE
     accesses = LineAccesses(
         block=none,
         warp=warp,
         trip=none,
         step=step,
         line=LOCAL_LINES + warp * words + step % words,
-        sectors=np.where(load, WHOLE, stored),
+        words=np.where(load, WORDS_OF_LINE, stored),
         load=load,
     )
     _, found = l1_traffic(accesses, np.array([0]), 1, float(l1_cache_bytes(H200, 0)))
@@ -81,14 +80,14 @@ def test_of_what_a_warp_stored_in_bytes_l2_is_asked_once(accesses: str, asked: i
     count = len(load)
     step = np.arange(words * count)
     none = np.zeros_like(step)
-    stored = [WHOLE if one == "S4" else 0 for one in accesses.split()]
+    stored = [WORDS_OF_LINE if one == "S4" else 0 for one in accesses.split()]
     made = LineAccesses(
         block=none,
         warp=none,
         trip=none,
         step=step,
         line=LOCAL_LINES + step // count,
-        sectors=np.where(load, WHOLE, stored)[step % count],
+        words=np.where(load, WORDS_OF_LINE, stored)[step % count],
         load=load[step % count],
     )
     _, simulated = l1_traffic(made, np.array([0]), 1, float(l1_cache_bytes(H200, 0)))

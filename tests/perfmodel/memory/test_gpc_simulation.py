@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import perfmodel.validation
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.memory.gpc_simulation import MergedTraffic, Pace, merged_traffic, share_of_launch
-from perfmodel.memory.trace import LineAccesses
+from perfmodel.memory.trace import WORDS_OF_LINE, LineAccesses
 
 H200 = load_gpu("h200")
 DATA = Path(perfmodel.validation.__file__).parent / "data" / "h200-joined-requests.json.gz"
@@ -26,11 +26,11 @@ BLOCK_SECTORS = 128
 """Sectors that a block of `drift` reads in a step: 256 threads, 16 bytes each."""
 
 
-def accesses(lines: list[list[int]], masks: list[list[int]]) -> LineAccesses:
-    """Block b loads ``lines[b]``, one after the other, of each the sectors ``masks[b]``."""
+def accesses(lines: list[list[int]], words: list[list[int]]) -> LineAccesses:
+    """Block b loads ``lines[b]``, one after the other, of each the words ``words[b]``."""
     blocks = np.repeat(np.arange(len(lines)), [len(own) for own in lines])
     times = np.concatenate([np.arange(len(own)) for own in lines])
-    flat: list[NDArray[np.int64]] = [np.concatenate(values).astype(np.int64) for values in (lines, masks)]
+    flat: list[NDArray[np.int64]] = [np.concatenate(values).astype(np.int64) for values in (lines, words)]
     return LineAccesses(blocks, np.zeros_like(blocks), times, np.zeros_like(blocks), *flat, np.full(len(blocks), True))
 
 
@@ -39,7 +39,7 @@ def merged(loads: LineAccesses, gpcs: list[list[NDArray[np.int64]]], pace: Pace 
 
 
 def test_four_sms_share_a_request() -> None:
-    same = accesses([[7, 8]] * 16, [[0b1111, 0b0001]] * 16)
+    same = accesses([[7, 8]] * 16, [[WORDS_OF_LINE, 0xFF]] * 16)
     # 5 sectors each; of 16 SMs four requests for each sector, of 5 SMs two
     assert merged(same, [EVERY_SM]) == MergedTraffic(16, 16 * 5, 16 * 5, 4 * 5)
     assert merged(same, [EVERY_SM[:5]]) == MergedTraffic(5, 5 * 5, 5 * 5, 2 * 5)
@@ -55,13 +55,13 @@ def test_four_sms_share_a_request() -> None:
     ],
 )
 def test_who_asks_before_dram_has_answered_joins(cycles_apart: float, requests: int) -> None:
-    same = accesses([[7]] * 2, [[0b1111]] * 2)
+    same = accesses([[7]] * 2, [[WORDS_OF_LINE]] * 2)
     assert merged(same, [EVERY_SM[:2]], begins=[np.array([[0.0], [cycles_apart]])]) == MergedTraffic(2, 8, 8, requests)
 
 
 @pytest.mark.parametrize(("cycles_apart", "requests"), [(40.0, 4), (60.0, 8)])
 def test_who_asks_before_l2_has_answered_joins(cycles_apart: float, requests: int) -> None:
-    same = accesses([[7]] * 2, [[0b1111]] * 2)
+    same = accesses([[7]] * 2, [[WORDS_OF_LINE]] * 2)
     held = replace(PACE, in_dram=0.0)
     assert merged(same, [EVERY_SM[:2]], held, begins=[np.array([[0.0], [cycles_apart]])]) == MergedTraffic(
         2, 8, 8, requests
@@ -69,22 +69,22 @@ def test_who_asks_before_l2_has_answered_joins(cycles_apart: float, requests: in
 
 
 def test_sms_that_miss_a_sector_in_different_round_trips_ask_for_themselves() -> None:
-    apart = accesses([[7, 8], [8, 7]], [[0b1111, 0b1111]] * 2)
+    apart = accesses([[7, 8], [8, 7]], [[WORDS_OF_LINE, WORDS_OF_LINE]] * 2)
     assert merged(apart, [EVERY_SM[:2]]) == MergedTraffic(2, 16, 16, 16)
 
 
 def test_blocks_that_warm_l1_up_do_not_count() -> None:
-    same = accesses([[7], [7, 8]], [[0b1111], [0b1111, 0b0001]])
+    same = accesses([[7], [7, 8]], [[WORDS_OF_LINE], [WORDS_OF_LINE, 0xFF]])
     assert merged(same, [[np.array([0, 1])]], warmed_up_by=1) == MergedTraffic(1, 5, 1, 1)
 
 
 def test_requests_for_different_sectors_of_a_line_do_not_join() -> None:
-    border = accesses([[7], [7]], [[0b0111], [0b1100]])
+    border = accesses([[7], [7]], [[0xFF_FFFF], [0xFFFF_0000]])
     assert merged(border, [EVERY_SM[:2]]) == MergedTraffic(2, 5, 5, 5)
 
 
 def test_blocks_of_an_sm_find_in_l1_what_one_of_them_loaded() -> None:
-    pairs = accesses([[7]] * 4, [[0b1111]] * 4)
+    pairs = accesses([[7]] * 4, [[WORDS_OF_LINE]] * 4)
     runs = [[np.array([0, 1]), np.array([2, 3])]]
     assert merged(pairs, runs) == MergedTraffic(4, 16, 8, 4)
 
@@ -101,7 +101,7 @@ def drifting(steps: int) -> LineAccesses:
     lines = np.arange(steps * BLOCK_SECTORS // 4)
     block, line = np.repeat(np.arange(16), len(lines)), np.tile(lines, 16)
     none = np.zeros_like(line)
-    return LineAccesses(block, none, line // (BLOCK_SECTORS // 4), none, line, none + 0b1111, line >= 0)
+    return LineAccesses(block, none, line // (BLOCK_SECTORS // 4), none, line, none + WORDS_OF_LINE, line >= 0)
 
 
 @pytest.mark.parametrize("work", [0, 100, 500, 2000])

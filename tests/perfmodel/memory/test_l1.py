@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmodel.memory.l1 import L1Traffic, l1_traffic, launch_rates, with_own_stacks
-from perfmodel.memory.trace import LOCAL_LINES, LineAccesses
+from perfmodel.memory.trace import LOCAL_LINES, WORDS_OF_LINE, LineAccesses
 
 
 def accesses(lines: list[int]) -> LineAccesses:
@@ -19,7 +19,7 @@ def accesses(lines: list[int]) -> LineAccesses:
     n = len(lines)
     zeros = np.zeros(n, np.int64)
     return LineAccesses(
-        zeros, zeros, np.arange(n), zeros, np.array(lines, dtype=np.int64), np.full(n, 15), np.full(n, True)
+        zeros, zeros, np.arange(n), zeros, np.array(lines, dtype=np.int64), np.full(n, WORDS_OF_LINE), np.full(n, True)
     )
 
 
@@ -61,10 +61,10 @@ def test_a_walk_in_circles_finds_some_of_the_lines_that_it_left() -> None:
 
 
 def test_sectors_of_a_line_are_filled_one_by_one() -> None:
-    masks = np.array([0b0001, 0b0011, 0b1111, 0b0001])
+    words = np.array([0xFF, 0xFFFF, 0xFFFF_FFFF, 0x01])
     zeros = np.zeros(4, np.int64)
     _, found = l1_traffic(
-        LineAccesses(zeros, zeros, np.arange(4), zeros, zeros, masks, masks > 0), np.array([0]), 1, 4096
+        LineAccesses(zeros, zeros, np.arange(4), zeros, zeros, words, words > 0), np.array([0]), 1, 4096
     )
     assert found == L1Traffic(1, 1 + 2 + 4 + 1, 1 + 1 + 2)
 
@@ -73,7 +73,7 @@ def blocks_that_load(lines: list[list[int]]) -> LineAccesses:
     """Block b has one warp that loads the whole lines ``lines[b]``, one after the other."""
     block = np.repeat(np.arange(len(lines)), [len(own) for own in lines])
     trip = np.concatenate([np.arange(len(own)) for own in lines])
-    whole, loads = np.full(len(block), 15), np.full(len(block), True)
+    whole, loads = np.full(len(block), WORDS_OF_LINE), np.full(len(block), True)
     return LineAccesses(block, np.zeros_like(block), trip, np.zeros_like(block), np.concatenate(lines), whole, loads)
 
 
@@ -146,15 +146,28 @@ def test_blocks_that_advance_by_age_share_what_fits() -> None:
 @pytest.mark.parametrize("line", [LOCAL_LINES, 7])
 def test_what_was_written_wholly_is_read_from_l1(line: int) -> None:
     zeros = np.zeros(2, np.int64)
-    stored = LineAccesses(zeros, zeros, np.arange(2), zeros, zeros + line, zeros + 15, np.array([False, True]))
+    stored = LineAccesses(
+        zeros, zeros, np.arange(2), zeros, zeros + line, zeros + WORDS_OF_LINE, np.array([False, True])
+    )
     assert l1_traffic(stored, np.array([0]), 1, 4096)[1] == L1Traffic(1, 4, 0)
 
 
 @pytest.mark.parametrize("line", [LOCAL_LINES, 7])
-def test_sectors_that_are_written_in_part_are_read_once(line: int) -> None:
+def test_words_that_were_written_are_read_from_l1_and_others_of_their_sectors_are_not(line: int) -> None:
+    zeros = np.zeros(4, np.int64)
+    words = np.array(
+        [0x103, 0x101, 0x107, 0x01FF]
+    )  # two words of a sector and one of the next are stored, the others are loads
+    stored = LineAccesses(zeros, zeros, np.arange(4), zeros, zeros + line, words, np.arange(4) > 0)
+    _, found = l1_traffic(stored, np.array([0]), 1, 4096)
+    assert found == L1Traffic(1, 2 + 2 + 2, 1)  # word 2 brings its whole sector
+
+
+@pytest.mark.parametrize("line", [LOCAL_LINES, 7])
+def test_sectors_of_bytes_that_were_written_are_read_once(line: int) -> None:
     zeros = np.zeros(4, np.int64)
     load = np.array([False, True, False, True])  # bytes are stored, loaded, stored again and loaded again
-    written = LineAccesses(zeros, zeros, np.arange(4), zeros, zeros + line, np.where(load, 15, 0), load)
+    written = LineAccesses(zeros, zeros, np.arange(4), zeros, zeros + line, np.where(load, WORDS_OF_LINE, 0), load)
     _, found = l1_traffic(written, np.array([0]), 1, 4096)
     assert found == L1Traffic(1, 4 + 4, 4)  # the first load brings what the second store and load find
 
@@ -163,6 +176,8 @@ def test_each_place_of_an_sm_has_stacks_of_its_own() -> None:
     block, load = np.array([0, 0, 1, 1, 2]), np.array([False, True, False, True, True])
     zeros = np.zeros(5, np.int64)
     found = with_own_stacks(
-        LineAccesses(block, zeros, zeros, zeros, zeros + LOCAL_LINES, zeros + 15, load), np.arange(3), together=2
+        LineAccesses(block, zeros, zeros, zeros, zeros + LOCAL_LINES, zeros + WORDS_OF_LINE, load),
+        np.arange(3),
+        together=2,
     )
     assert found.line[0] == found.line[4] != found.line[2]  # the third block takes the place of the first one
