@@ -48,14 +48,16 @@ class Pace:
     Attributes:
         works_cycles: For which an SM works for a block in each round trip.
         sector_cycles: From one sector that an SM asks for to the next.
+        line_cycles: From one line that an SM asks for to the next, at least.
         in_dram: Part of the lines that L2 does not hold yet.
-        gpcs_of_line: That ask for such a line, on average.
+        gpcs_of_line: That ask for such a line, on average over those that several blocks of a GPC ask for.
         share: Part of all lines that is looked at.
         ahead: Round trips that a block makes ahead of the one whose data it works with.
     """
 
     works_cycles: float
     sector_cycles: float
+    line_cycles: float = 0.0
     in_dram: float = 1.0
     gpcs_of_line: float = 1.0
     share: float = 1.0
@@ -231,7 +233,7 @@ class _Port:
         served = max(time, self._l2_free)
         self._l2_free = served + sectors * self._l2_sector_cycles
         came = max(served + self.gpu.l2_latency_cycles, in_l2) + next(self._slices)
-        until = max(served, in_l2 - self.gpu.l2_latency_cycles) + self._merging
+        until = max(time, in_l2 - self.gpu.l2_latency_cycles) + self._merging
         self._joining[line, mask] = until, came, 1
         return came
 
@@ -354,7 +356,7 @@ class _Sm:
                 sectors = _sectors(missing)
                 self.asked += sectors * counts
                 since = max(since, port.answered(line, missing, free, trip, counts))
-                free += sectors * port.pace.sector_cycles
+                free += max(sectors * port.pace.sector_cycles, port.pace.line_cycles)
                 came = max(came, since)
             if self._lines:
                 self._fill(line, held | missing, since)

@@ -331,6 +331,7 @@ def _pace(lines: LineAccesses, record: CacheRecord, launch: Launch, gpu: Gpu, co
     return Pace(
         works_cycles=_busy_cycles(counts, gpu) / (float(launch.blocks) * _working_share(lines, trips)) / trips,
         sector_cycles=SECTOR_BYTES / bytes_per_cycle / share,
+        line_cycles=gpu.l1_miss_cycles / share,
         share=share,
         ahead=record.ahead,
     )
@@ -351,19 +352,25 @@ def _readers(
     resident: int,
     seed: int,
 ) -> tuple[float, float]:
-    """GPCs that read a line in the first wave, on average; and the part of what later waves read that the first did not."""
+    """GPCs that read a line in the first wave, and the part of what later waves read that the first did not.
+
+    GPCs are counted on average over the lines that several blocks of a GPC read: only of these do requests join.
+    """
     blocks = np.arange(int(launch.blocks))
     first = min(resident * gpu.sm_count, len(blocks))
     gpc = np.full(len(blocks), gpu.gpc_count)
     gpc[:first] = gpcs_of_blocks(first, gpu)
-    grid = GridStreams(streams, record.segments, placement, 0 * blocks, gpc, seed)
+    grid = GridStreams(streams, record.segments, placement, 0 * blocks, blocks, seed)
     drawn = grid.drawn(max(ceil_div(grid.entries, _DRAWN_ACCESSES), 1), 0)
     reads = np.isin(drawn.kind, (Kind.READ, Kind.READ_ONCE))
-    line, of_gpc = np.unique(np.stack([drawn.line[reads], gpc[drawn.block[reads]]]), axis=1)
-    known = np.unique(line[of_gpc < gpu.gpc_count])
+    line, of_gpc, _ = np.unique(np.stack([drawn.line[reads], gpc[drawn.block[reads]], drawn.block[reads]]), axis=1)
+    (line, of_gpc), readers = np.unique(np.stack([line, of_gpc]), axis=1, return_counts=True)
+    known, place, gpcs = np.unique(line[of_gpc < gpu.gpc_count], return_inverse=True, return_counts=True)
+    joint = np.zeros(len(known), np.bool_)
+    joint[place[readers[of_gpc < gpu.gpc_count] > 1]] = True
     later = line[of_gpc == gpu.gpc_count]
     new = 1.0 - float(np.mean(np.isin(later, known))) if len(later) else 0.0
-    return float(np.count_nonzero(of_gpc < gpu.gpc_count)) / max(len(known), 1), new
+    return float(np.mean(gpcs[joint])) if joint.any() else 1.0, new
 
 
 def _dram(
