@@ -167,6 +167,29 @@ extern "C" __global__ void again(const float *in, float *out, int times)
     out[blockIdx.x * 256 + threadIdx.x] = sum;
 }
 """
+STACK_FIRST = """
+extern "C" __global__ void stack_first(const unsigned *in, unsigned *out)
+{
+    volatile unsigned stack[16];
+#pragma unroll 1
+    for (int i = 0; i < 16; i++) stack[i] = i;
+    unsigned sum = 0;
+#pragma unroll 1
+    for (int i = 0; i < 16; i++) sum += stack[in[i] & 15];
+    out[blockIdx.x * 128 + threadIdx.x] = sum;
+}
+"""
+ONE_LANE = """
+extern "C" __global__ void one_lane(unsigned *own)
+{
+    unsigned *mine = own + blockIdx.x * 32 * 32;
+    if (threadIdx.x == 0)
+        for (int row = 0; row < 32; row++) mine[row * 32] = row;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (int row = 0; row < 32; row++) mine[row * 32 + OTHER] += 1;
+}
+"""
 
 
 @cache
@@ -401,6 +424,21 @@ def test_stacks_that_are_written_in_parts_of_words_are_read_from_l2_once(part: s
     found = hierarchy_of(STACK.replace("PART", part), "h200", Launch(grid_x=132, block_x=128), out, np.int32(5))
     # four warps a block; a line holds a word of the stacks of a warp, and nobody shares them
     assert found.l2_read_sectors == 132 * 4 * lines * 4
+
+
+@pytest.mark.compiler
+def test_what_is_stored_to_a_stack_before_the_first_load_is_there_after_it() -> None:
+    out, indices = floats("out", 132 * 128, output=True), Buffer(name="in", array=np.arange(16, dtype=np.uint32))
+    found = hierarchy_of(STACK_FIRST, "h200", Launch(grid_x=132, block_x=128), indices, out)
+    assert found.l1_missed_sectors == 132 * 2  # 16 words of the buffer
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("other", "reads"), [(0, 0), (1, 132 * 32)])
+def test_a_word_that_was_stored_is_in_l1_and_the_others_of_its_sector_are_not(other: int, reads: int) -> None:
+    own = floats("own", 132 * 32 * 32, output=True)
+    source = ONE_LANE.replace("OTHER", str(other))
+    assert hierarchy_of(source, "h200", Launch(grid_x=132, block_x=32), own).l2_read_sectors == reads
 
 
 @given(st.lists(st.tuples(st.integers(16, 4000), st.integers(0, 20)), min_size=1, max_size=9), st.floats(100.0, 9000.0))
