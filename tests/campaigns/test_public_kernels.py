@@ -66,7 +66,7 @@ LOADS_TURNED_OFF = {"integer_filter_7"}
 @pytest.mark.parametrize("path", [PUBLIC, UNSEEN, FRESH, DRAWN, NAMED, VERDICTS], ids=lambda path: path.name)
 def test_no_launch_that_is_called_exact_is_wrong(path: Path) -> None:
     exact = [one for one in read_public_records(path) if one.counters and one.profile and one.kernel_profile().exact]
-    assert len(exact) == {PUBLIC: 130, UNSEEN: 83, FRESH: 41, DRAWN: 22, NAMED: 54, VERDICTS: 24}[path]
+    assert len(exact) == {PUBLIC: 130, UNSEEN: 83, FRESH: 36, DRAWN: 22, NAMED: 54, VERDICTS: 24}[path]
     unequal = {one.name: {launch for launch, _ in one.unequal} for one in compared_counts(exact)}
     assert unequal.get("instrumented_warp_instructions", set()) <= ISSUED_AGAIN
     assert unequal.get("instrumented_integer", set()) <= LOADS_TURNED_OFF
@@ -87,9 +87,12 @@ def test_of_fresh_launches_only_those_that_races_decide_differ_from_the_counters
     counted = [one for one in read_public_records(FRESH) if one.counters]
     assert len(counted) == 44
     loose = {one.launch.id for one in counted if not one.kernel_profile().exact}
-    assert loose == {"bfs_simple", "bfs_next_layer", "remove_if_grid"}
+    races = {"bfs_simple", "bfs_next_layer", "remove_if_grid"}
+    # and those that read what others write without a barrier or nobody writes, and where rounding decides
+    others = {"farthest_points", "parboil_prescan", "radix_warp_sort", "heat_shared", "fuzzy_centers"}
+    assert loose == races | others
     unequal = [one.unequal for one in compared_counts(counted) if one.name not in WITH_CONTENTION]
-    assert {launch for launches in unequal for launch, _ in launches} == loose
+    assert {launch for launches in unequal for launch, _ in launches} == races
 
 
 def test_no_program_is_in_two_sets() -> None:
