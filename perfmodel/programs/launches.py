@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -24,6 +24,7 @@ from ..simulator.faults import FaultError
 from ..simulator.printed_text import PrintedText
 from ..simulator.simulation import Mode
 from .modules import ProgramKernel
+from .repeats import Repeats
 from .shared_memory import SharedMemory, Snapshot
 from .touched_memory import TouchedAllocations
 
@@ -76,6 +77,11 @@ class _Behaviour:
 
     visits: NDArray[np.int64]
     accesses: Mapping[Hashable, float] | None = None
+    accessed: frozenset[Allocation] = frozenset()
+    """What was read or written, where counted."""
+    written: tuple[Allocation, ...] = ()
+    repeatable: bool = False
+    """Whether the memory that it accessed and its parameters decide all that it did."""
 
     def differs(self, other: _Behaviour) -> float:
         """How much of the executed work differs between two launches, as a fraction."""
@@ -98,6 +104,27 @@ class _Predicted:
 
 
 @dataclass(slots=True)
+class Touched:
+    """By which parameters launches find memory: positions of those that point to it, and addresses of what none points to."""
+
+    parameters: set[int] = field(default_factory=set)
+    addresses: set[int] = field(default_factory=set)
+
+    def note(self, allocations: Iterable[Allocation], pointed: Mapping[int, Allocation]) -> None:
+        """Remember how one launch found allocations."""
+        for allocation in allocations:
+            positions = [position for position, one in pointed.items() if one == allocation]
+            self.parameters.update(positions)
+            if not positions:
+                self.addresses.add(allocation.address)
+
+    def expected(self, pointed: Mapping[int, Allocation], allocations: Iterable[Allocation]) -> list[Allocation]:
+        """What a launch is expected to find."""
+        found = {pointed[position] for position in self.parameters if position in pointed}
+        return [*found, *(one for one in allocations if one.address in self.addresses and one not in found)]
+
+
+@dataclass(slots=True)
 class LaunchGroup:
     """Launches of one kernel with one shape and arguments of the same sizes."""
 
@@ -106,10 +133,10 @@ class LaunchGroup:
     predicted: list[_Predicted] = field(default_factory=list)
     by_values: dict[bytes, _Predicted] = field(default_factory=dict)
     """What stands for launches with equal parameters."""
-    written_parameters: set[int] = field(default_factory=set)
-    """Positions of parameters that point to what is written."""
-    written_addresses: set[int] = field(default_factory=set)
-    """Allocations that are written and that no parameter points to."""
+    written: Touched = field(default_factory=Touched)
+    """What launches write."""
+    accessed: Touched = field(default_factory=Touched)
+    """What launches read or write."""
     blocks_wait: bool = False
     """Whether blocks wait for one another, so that they are executed together."""
     varying: bool = False
@@ -144,6 +171,7 @@ class Launches:
         self.overruns: dict[str, None] = {}
         """Accesses past the end of an allocation that hardware lets pass, in order."""
         self._groups: dict[tuple[object, ...], LaunchGroup] = {}
+        self._repeats: Repeats[_Predicted] = Repeats(memory, SNAPSHOT_BYTES)
 
     @property
     def is_late(self) -> bool:
@@ -196,7 +224,8 @@ class Launches:
         elif not group.predicted:
             chosen = self._predicted_first(group, launch, values)
         else:
-            chosen = self._compared(group, known, launch, values)
+            name = (kernel.number, shape, values)
+            chosen = self._repeats.again(name) or self._compared(group, known, launch, values, name)
         group.by_values[values] = chosen
         chosen.calls += 1
         return chosen.prediction.time.predicted_s
@@ -219,12 +248,34 @@ class Launches:
         key = (kernel.number, shape, sizes)
         return self._groups.setdefault(key, LaunchGroup(kernel, shape))
 
-    def _compared(self, group: LaunchGroup, known: _Predicted | None, launch: Launch, values: bytes) -> _Predicted:
+    def _compared(
+        self, group: LaunchGroup, known: _Predicted | None, launch: Launch, values: bytes, name: Hashable
+    ) -> _Predicted:
         """Execute a launch of a known group; the prediction of a launch that did the same, or a new one."""
         settled = known is not None and known.calls >= WATCHED_CALLS and not group.varying
         room = len(group.predicted) < MAX_PREDICTIONS
-        before = None if settled or not room else self.memory.snapshot(self._to_keep(group, values), SNAPSHOT_BYTES)
+        before = None
+        if room and not settled:
+            pointed = self._pointed(group.kernel, values)
+            kinds = (group.accessed, group.written)
+            tries = (self.memory.snapshot(k.expected(pointed, self.memory.allocations), SNAPSHOT_BYTES) for k in kinds)
+            before = next((found for found in tries if found is not None), None)
         done = self._executed(group, launch, values, counted=before is not None)
+        chosen = self._alike(group, known, launch, values, before, done)
+        if before is not None and done.repeatable and done.accessed <= {one for one, _ in before.contents}:
+            self._repeats.keep(name, before, done.written, chosen)
+        return chosen
+
+    def _alike(
+        self,
+        group: LaunchGroup,
+        known: _Predicted | None,
+        launch: Launch,
+        values: bytes,
+        before: Snapshot | None,
+        done: _Behaviour,
+    ) -> _Predicted:
+        """The prediction of a launch that did the same as an executed one, or a new one."""
         distances = [one.behaviour.differs(done) if one.behaviour else np.inf for one in group.predicted]
         nearest = group.predicted[int(np.argmin(distances))]
         if min(distances) <= SAME_BEHAVIOUR:
@@ -250,21 +301,6 @@ class Launches:
         configuration = LaunchConfiguration(grid=shape.grid, block=shape.block, shared=shape.shared_bytes)
         return prediction_of_launch(kernel.name, configuration, found.profile, self.scenario)
 
-    def _note_written(self, group: LaunchGroup, values: bytes, written: Sequence[Allocation]) -> None:
-        """Remember by which parameters a kernel finds what it writes, or where that is otherwise."""
-        pointed = self._pointed(group.kernel, values)
-        for allocation in written:
-            positions = [position for position, one in pointed.items() if one == allocation]
-            group.written_parameters.update(positions)
-            if not positions:
-                group.written_addresses.add(allocation.address)
-
-    def _to_keep(self, group: LaunchGroup, values: bytes) -> list[Allocation]:
-        """What a launch of the group is expected to write."""
-        pointed = self._pointed(group.kernel, values)
-        found = {pointed[position] for position in group.written_parameters if position in pointed}
-        return [*found, *(one for one in self.memory.allocations if one.address in group.written_addresses)]
-
     def _pointed(self, kernel: ProgramKernel, values: bytes) -> dict[int, Allocation]:
         """Allocations that parameters point to, by position of the parameter."""
         found = {}
@@ -289,14 +325,26 @@ class Launches:
         run = counted_run(
             kernel.code, launch, call, mode=Mode.EXECUTE, budget=budget, observers=[touched], printed=self.printed
         )
-        self._note_written(group, values, [one for one in touched.written if one is not self.memory.own])
+        pointed = self._pointed(kernel, values)
+        written = [one for one in touched.written if one is not self.memory.own]
+        accessed = {one for one in touched.accessed if one is not self.memory.own}
+        accessed.update(self.memory.unseen_reads(kernel.module.variables.values()))
+        group.written.note(written, pointed)
+        group.accessed.note(accessed, pointed)
         for text in touched.overruns.values():
             self.overruns.setdefault(f"kernel {kernel.name}: {text}")
         accesses: dict[Hashable, float] = {}
         for one in run.instructions:
             name = (one.instruction, one.action, one.space)
             accesses[name] = accesses.get(name, 0.0) + float(one.sectors + one.wavefronts)
-        return _Behaviour(visits=run.visits, accesses=accesses)
+        own = self.memory.own in touched.accessed
+        return _Behaviour(
+            visits=run.visits,
+            accesses=accesses,
+            accessed=frozenset(accessed),
+            written=tuple(written),
+            repeatable=not own and self.printed.is_empty and not kernel.reads_clocks,
+        )
 
 
 def _call(kernel: ProgramKernel, values: bytes, memory: DeviceMemory) -> KernelCall:

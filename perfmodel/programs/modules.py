@@ -63,6 +63,11 @@ class ProgramKernel:
             return code.instructions
         return [instruction for block in code.blocks for instruction in block.instructions]
 
+    @cached_property
+    def reads_clocks(self) -> bool:
+        """Whether it asks for the time, so that equal launches may do different things."""
+        return any("CLOCK" in one.text.upper() or "GLOBALTIMER" in one.text.upper() for one in self.instructions)
+
 
 class Module:
     """One fat binary of the program, as the driver loads it for the GPU."""

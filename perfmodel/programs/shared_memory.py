@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -89,6 +89,13 @@ class SharedMemory:
         if not ADDRESS <= address < ADDRESS + self.size_bytes:
             return None
         return next((o for o in self.allocations if o.address <= address < o.address + o.size_bytes), None)
+
+    def unseen_reads(self, variables: Iterable[int]) -> set[Allocation]:
+        """What a launch may read by other instructions than loads: its module's variables, and what textures are bound to."""
+        arrays = {one for one in self.allocations if self.textures and one.name.startswith(KINDS[-1])}
+        bound = (texture.address for texture in self.textures.values())
+        found = {self.allocation_at(address) for address in (*variables, *bound)}
+        return arrays | {one for one in found if one is not None}
 
     @property
     def mapped(self) -> tuple[Allocation, ...]:

@@ -25,6 +25,7 @@ class TouchedAllocations:
         self._starts = np.array([one.address for one in allocations], np.uint64)
         self._ends = self._starts + np.array([one.size_bytes for one in allocations], np.uint64)
         self._written: set[int] = set()
+        self._accessed: set[int] = set()
         self.overruns: dict[int, str] = {}
         """Accesses outside of an allocation that hardware lets pass, one for each instruction."""
 
@@ -32,6 +33,11 @@ class TouchedAllocations:
     def written(self) -> tuple[Allocation, ...]:
         """What the launch has written to, in order of address."""
         return tuple(self._allocations[position] for position in sorted(self._written))
+
+    @property
+    def accessed(self) -> tuple[Allocation, ...]:
+        """What the launch has read or written, in order of address."""
+        return tuple(self._allocations[position] for position in sorted(self._accessed))
 
     def access(self, access: WarpAccess) -> None:
         """Note a load, a store or an atomic."""
@@ -41,6 +47,7 @@ class TouchedAllocations:
         low, high = plan.low + offset, plan.high + offset
         first, last = (int(np.searchsorted(self._starts, np.uint64(end), side="right")) - 1 for end in (low, high))
         if first == last:
+            self._accessed.add(first)
             if access.writes:
                 self._written.add(first)
             if site.action not in LANE_GROUPS and high + site.width_bytes > int(self._ends[last]):
@@ -48,6 +55,7 @@ class TouchedAllocations:
             return
         addresses = distinct(plan.chosen(plan.base) + np.uint64(offset % 2**64))
         places = np.searchsorted(self._starts, addresses, side="right") - 1
+        self._accessed.update(distinct(places).tolist())
         if access.writes:
             self._written.update(distinct(places).tolist())
         if site.action in LANE_GROUPS:  # whole sectors, whatever of them lies in the array

@@ -91,6 +91,11 @@ class PrintedText:
     _bytes: int = 0
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing was printed since it was last taken."""
+        return not self._lines and not self.dropped
+
+    @property
     def is_full(self) -> bool:
         """Whether nothing fits any more."""
         return self._bytes >= MAX_PRINTED_BYTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from perfmodel.cli.json_schema import OBJECTS
 from perfmodel.core.documents import converted
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.programs.build import built_program
+from perfmodel.programs.launches import Launches, LaunchGroup
 
 pytestmark = pytest.mark.compiler
 
@@ -211,3 +213,38 @@ def test_kernels_that_launch_kernels_are_named(tmp_path: Path, capfd: pytest.Cap
     assert told.endswith(
         ": kernels that launch kernels (dynamic parallelism) are not executed; launch them from the host\n"
     )
+
+
+def test_repeated_launches_are_executed_where_memory_decides(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    executed = list[str]()
+    own = Launches._executed
+
+    def noted(self: Launches, group: LaunchGroup, *others: Any, **named: Any) -> Any:
+        executed.append(group.kernel.name)
+        return own(self, group, *others, **named)
+
+    monkeypatch.setattr(Launches, "_executed", noted)
+    assert run(["run", str(HERE / "repeats.cu"), "--gpu", "h200", "--json"]) == 0
+    printed = capfd.readouterr()
+    assert printed.err.splitlines() == [
+        "scaled 10",  # 2 * 5
+        "scaled again 10",
+        "of others 14",  # 2 * 7
+        "by another factor 21",  # 3 * 7
+        "after ten increments 51",  # 3 * (7 + 10)
+        *4 * ["told 17"],
+        "sampled 17",
+        "sampled of others 1",
+    ]
+    calls = {launch["kernel"]: launch["calls"] for launch in json.loads(printed.out)["launches"]}
+    assert calls == {"scaled": 40 + 4, "incremented": 10, "told": 4, "timed": 4, "sampled": 5 + 1}
+    # the first writes, the second changes nothing: 2 of 40; and one each for y, x, the factor and x again
+    assert {name: executed.count(name) for name in calls} == {
+        "scaled": 2 + 4,
+        "incremented": 10,  # of its own results
+        "told": 4,  # which print
+        "timed": 4,  # which ask for the time
+        "sampled": 2 + 1,
+    }
