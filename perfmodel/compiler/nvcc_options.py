@@ -11,8 +11,20 @@ OLD_NAMES = ("-DcudaThreadSynchronize=cudaDeviceSynchronize", "-DcudaThreadExit=
 _OF_THRUST = re.compile(r"error\b.*\n.*\bthrust::|\bthrust\b.* has no member")
 _OLD_HEADERS = ("thrust/tuple.h", "thrust/distance.h", "thrust/advance.h", "iostream")
 """What Thrust's headers of CUDA 12 included and those of CUDA 13 do not."""
-_OF_CUB = re.compile(r'namespace "cub" has no member "(?:Max|Min|Sum|Difference|Division|Equality|Inequality)"')
-_OLDER_CUB = Path(__file__).with_name("older_cub.cuh")
+_OLDER = (
+    (
+        Path(__file__).with_name("older_cub.cuh"),
+        re.compile(
+            r'namespace "cub" has no (?:actual )?member (?:class )?"(?:Max|Min|Sum|Difference|Division|Equality|Inequality'
+            r'|(?:Constant|Counting|Transform)InputIterator|DiscardOutputIterator)"'
+        ),
+    ),
+    (
+        Path(__file__).with_name("older_thrust.cuh"),
+        re.compile(r'namespace "thrust" has no (?:actual )?member (?:class )?"(?:identity|(?:un|bin)ary_function)"'),
+    ),
+)
+"""Names that CUB and Thrust had until CUDA 12, and what the compiler says where they are used."""
 _NEWER = re.compile(
     r"^\s*#\s*include\s*<(?:barrier|bit|compare|concepts|coroutine|format|latch|numbers|ranges|semaphore|source_location|span|version)>"
     r"|\brequires\b|\bconcept\b|\bconsteval\b|\bconstinit\b|\bco_await\b|<=>|\bstd::(?:bit_cast|remove_cvref_t|type_identity_t)\b"
@@ -59,6 +71,5 @@ def further_options(output: str, sources: Iterable[str], options: Sequence[str])
         found.append(["-std=c++20"])
     if _OF_THRUST.search(output):
         found.append([word for header in _OLD_HEADERS for word in ("-include", header)])
-    if _OF_CUB.search(output):
-        found.append(["-include", str(_OLDER_CUB)])
-    return found
+    older = [word for header, missed in _OLDER if missed.search(output) for word in ("-include", str(header))]
+    return [*found, older] if older else found

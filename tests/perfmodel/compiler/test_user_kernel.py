@@ -632,3 +632,17 @@ def test_bodies_in_other_files_of_the_project_are_compiled_with_the_kernel(tmp_p
     other.write_text(sort.read_text())  # two bodies: the user chooses
     with pytest.raises(CompileError, match="whose body is in another file"):
         compiled(source, "k")
+
+
+def test_names_that_cub_and_thrust_had_until_cuda_12(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "#include <cub/cub.cuh>\n#include <thrust/functional.h>\n"
+        "struct Square : public thrust::unary_function<float, float>\n"
+        "{ __device__ float operator()(float x) const { return x * x; } };\n"
+        "__global__ void k(const float *x, float *y)\n{\n"
+        "    cub::TransformInputIterator<float, Square, const float *> squares(x, Square());\n"
+        "    cub::CountingInputIterator<int> numbers(3);\n"
+        "    *y = cub::Max()(squares[2], float(numbers[4])) + thrust::identity<float>()(x[1]);\n}\n"
+    )
+    assert compiled(source, "k").note == ""
