@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+from itertools import pairwise
 from typing import Any
 
 import mkdocs_gen_files
@@ -9,8 +12,10 @@ import typer.main
 from typer.cli import get_docs_for_click
 
 import perfmodel as pm
+from perfmodel.accuracy.counter_metrics import METRIC_SUMS
 from perfmodel.cli.app import build_app
 from perfmodel.cli.json_schema import OBJECTS, json_schema
+from perfmodel.core.counts import COUNT_NAMES, Counts
 from perfmodel.core.json_aliases import FORMER_NAMES
 from perfmodel.gpus.catalogue import gpu_ids, load_gpu
 
@@ -42,6 +47,47 @@ def gpu_table() -> str:
             f"| {gpu.l2_bytes / 2**20:.0f} | {gpu.dram_bytes_per_s / 1e9:.0f} |"
         )
     return "\n".join(lines) + "\n"
+
+
+COUNTS_PAGE = """# Counts
+
+What the whole launch does. These are the names of `counts` in JSON, of columns of `--csv` and `pm.frame`, and of limits of
+`perfmodel check`. How they are counted: [rules of counting](../simulator.md#rules-of-counting).
+
+| count | meaning | metric of Nsight Compute |
+|---|---|---|
+"""
+
+
+def count_table() -> str:
+    """Every count with its meaning and the hardware counters that say the same."""
+    meanings = count_meanings()
+    assert set(meanings) == set(COUNT_NAMES), "a count has no docstring"
+    metrics: dict[str, list[str]] = {}
+    for one in METRIC_SUMS:
+        words = " + ".join(f"`{metric.removesuffix('.sum')}`" for metric in one.metrics)
+        words += "".join(f"; it has `{name}`, too" for name in one.also)
+        words += "".join(f"; it lacks `{name}`" for name in one.without)
+        metrics.setdefault(one.count, []).append(words + (f" × {one.factor:g}" if one.factor != 1 else ""))
+    rows = (
+        f"| `{name}` | {meaning} | {' or '.join(metrics.get(name, ['–']))} |\n" for name, meaning in meanings.items()
+    )
+    return COUNTS_PAGE + "".join(rows)
+
+
+def count_meanings() -> dict[str, str]:
+    """The docstring below each field of `Counts`."""
+    (record,) = ast.parse(inspect.getsource(Counts)).body
+    assert isinstance(record, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(text.value.value).replace("``", "`")
+        for field, text in pairwise(record.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 JSON_PAGE = """# JSON and schemas
@@ -118,6 +164,7 @@ PAGES = {
     "reference/cli.md": command_line,
     "reference/api.md": python_names,
     "reference/json.md": json_objects,
+    "reference/counts.md": count_table,
     "reference/gpus.md": gpu_table,
 }
 

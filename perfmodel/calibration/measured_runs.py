@@ -55,7 +55,7 @@ def evaluated_rows(
         family: what was measured.
         measurements: the file.
         scenario: GPU and the rest.
-        fidelity: how deep each configuration is looked at.
+        fidelity: where the counts of each configuration come from.
         advance: called once for each row that is looked up, compiled or executed.
         ran_only: leave out rows without a time.
         stored_only: compile nothing.
@@ -131,7 +131,7 @@ LEAST_PROBLEMS = 5
 Floats = NDArray[np.float64]
 
 GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
-"""Fields of a launch that are its shape; runs that have them alike are twins, whatever else differs."""
+"""Fields of a launch that are its shape. Runs of one shape are twins, whatever else differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

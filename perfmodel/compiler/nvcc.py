@@ -55,7 +55,7 @@ def _first_success(
     error is that of the first way, or that of the file's device code.
     """
     failed: CompileError | InputError | None = None
-    told: InputError | None = None
+    unused_template: InputError | None = None
     """What to do about a template that only host code with errors uses."""
     outer: CompileError | None = None
     """The error of a file that includes this one."""
@@ -78,10 +78,10 @@ def _first_success(
                 own = error if whole is request and _is_of_device_code(error, failed) else None
                 outer = error if outer is None and whole is not request and isinstance(error, RefusedError) else outer
                 absent = _unused_template(request, outer or failed) if isinstance(error, NoKernelError) else None
-                told = absent or (None if own else told)
+                unused_template = absent or (None if own else unused_template)
                 failed = (failed if absent else own) or failed or error
     assert failed is not None
-    raise told or failed from None
+    raise unused_template or failed from None
 
 
 def _is_of_device_code(error: PerfmodelError, before: PerfmodelError | None) -> bool:

@@ -18,85 +18,130 @@ Count = NDArray[np.float64]
 class Counts:
     """Counts of the *whole launch*; every field is a number or an array of shape ``(n,)``, one element per candidate.
 
-    Names and meaning follow Nsight Compute (see the manual's table). Memory requests and the executed warp instructions by
-    class (from ``fp32_fma`` on) sum to ``warp_instructions``. A request has an active lane; shared accesses and asynchronous
-    copies issued with all lanes predicated off, which some counters include, stand in ``control`` and beside it in
-    ``…_predicated_off``. Of shared requests ``generic_shared_…`` are those of instructions that may access any memory.
-    ``l1_missed_sectors`` is what loads miss in L1 and what passes it by, ``l2_read_sectors`` what is asked of L2 for it, which
-    may be less where SMs that ask together are served by one request; what instruction caches miss is in
-    ``l2_instruction_sectors``.
-    ``bulk_…_sectors`` are what bulk copies (TMA) read and write of global memory, past L1.
-    ``texture_…`` and ``surface_…`` are warp instructions on texture and surface objects; sectors are summed over the groups of
-    lanes that pass the texture pipe together, and ``texture_pipe_passes`` are the passes of these groups.
-    ``async_copy_read_…`` is what asynchronous copies read, those that only fill with zeros left out; ``global_load_…`` is
-    without them.
-    ``l2_atomic_sectors`` are operations that atomics on global memory ask of L2: in each sector as many as the most lanes on
-    one word. ``l2_busiest_slice_atomics`` are those on one slice of L2, where an operation on a part of a sector counts as what
-    it takes relative to one that changes all of it; ``l2_busiest_word_atomics`` and ``l2_busiest_float_atomics`` are the
-    lanes that change one word, an integer or a floating-point number.
+    Names and meaning follow Nsight Compute; `perfmodel.accuracy.counter_metrics` has the metric of each. Memory requests and the
+    executed warp instructions by class (from ``fp32_fma`` to ``tensor``) sum to ``warp_instructions``. A request has an active
+    lane. Shared accesses and asynchronous copies with all lanes predicated off stand in ``control``.
 
     >>> Counts(global_load_requests=np.array([1.0, 2.0])).at(1).global_load_requests
     np.float64(2.0)
     """
 
     global_load_requests: Any = 0.0
+    """Loads from global memory; asynchronous copies are not among them."""
     global_load_sectors: Any = 0.0
+    """Distinct 32-byte sectors, summed over these requests."""
     global_load_lines: Any = 0.0
+    """Distinct 128-byte lines, summed over these requests."""
     global_store_requests: Any = 0.0
+    """Stores to global memory."""
     global_store_sectors: Any = 0.0
+    """Distinct 32-byte sectors, summed over these requests."""
     global_reduction_requests: Any = 0.0
+    """Atomics on global memory, with or without a returned value."""
     shared_load_requests: Any = 0.0
+    """Loads from shared memory, of matrices (``ldmatrix``) too."""
     shared_store_requests: Any = 0.0
+    """Stores to shared memory, of matrices (``stmatrix``) too."""
     shared_load_wavefronts: Any = 0.0
+    """Passes through the data pipe that these loads need by their addresses."""
     shared_store_wavefronts: Any = 0.0
+    """Passes through the data pipe that these stores need by their addresses."""
     shared_bank_conflicts: Any = 0.0
+    """Wavefronts of shared loads and stores beyond the conflict-free number."""
     async_copy_requests: Any = 0.0
+    """Asynchronous copies (``cp.async``)."""
     async_copy_wavefronts: Any = 0.0
+    """Wavefronts of their writes to shared memory."""
     constant_load_requests: Any = 0.0
+    """Loads from constant memory by a computed index; constant operands of other instructions are free."""
     local_load_sectors: Any = 0.0
+    """Sectors that spills and arrays of a thread load."""
     local_store_sectors: Any = 0.0
+    """Sectors that spills and arrays of a thread store."""
     warp_instructions: Any = 0.0
+    """Executed warp instructions of all classes."""
     fp32_fma: Any = 0.0
+    """FP32 fused multiply-adds."""
     fp32_other: Any = 0.0
+    """Other FP32 instructions."""
     fp64: Any = 0.0
+    """FP64 instructions."""
     fp16: Any = 0.0
+    """FP16 and bfloat16 instructions."""
     integer: Any = 0.0
+    """Integer and logic instructions, selections and moves."""
     conversion: Any = 0.0
+    """Conversions between types."""
     special_function: Any = 0.0
+    """Reciprocals, square roots, sines and the like (``MUFU``)."""
     control: Any = 0.0
+    """Branches, fences, waits, bulk copies and whatever is of no other class."""
     shuffles: Any = 0.0
+    """Shuffles, and moves of matrices between lanes."""
     votes: Any = 0.0
+    """Votes, matches and reductions over a warp."""
     barriers: Any = 0.0
+    """Barriers of a block or a cluster, and what is done with an ``mbarrier``."""
     atomics: Any = 0.0
+    """Atomics on shared memory."""
     tensor: Any = 0.0
+    """Matrix products on tensor cores."""
     l1_missed_sectors: Any = 0.0
+    """Sectors that loads miss in L1, and that pass it by."""
     l2_read_sectors: Any = 0.0
+    """Sectors asked of L2 for these; fewer where SMs that ask together are served by one request."""
     l2_write_sectors: Any = 0.0
+    """Sectors stored to L2."""
     dram_read_bytes: Any = 0.0
+    """Bytes read from DRAM."""
     dram_write_bytes: Any = 0.0
+    """Bytes that have reached DRAM when the launch ends."""
     l2_instruction_sectors: Any = 0.0
+    """Sectors asked of L2 for what instruction caches miss."""
     l2_atomic_sectors: Any = 0.0
+    """Operations that atomics ask of L2: in each sector as many as the most lanes on one word."""
     l2_busiest_slice_atomics: Any = 0.0
+    """These on the busiest slice of L2; one on a part of a sector counts as the time that it takes."""
     l2_busiest_word_atomics: Any = 0.0
+    """Lanes that change the busiest word, an integer."""
     l2_busiest_float_atomics: Any = 0.0
+    """Lanes that change the busiest word, a floating-point number."""
     shared_atomic_wavefronts: Any = 0.0
+    """Wavefronts of atomics on shared memory."""
     async_copy_read_requests: Any = 0.0
+    """Asynchronous copies that read; those that only fill with zeros are left out."""
     async_copy_read_sectors: Any = 0.0
+    """Sectors that they read."""
     async_copy_read_wavefronts: Any = 0.0
+    """Wavefronts of these reads."""
     shared_load_predicated_off: Any = 0.0
+    """Loads from shared memory with all lanes predicated off; part of ``control``, and of some counters."""
     shared_store_predicated_off: Any = 0.0
+    """The same of stores."""
     async_copy_predicated_off: Any = 0.0
+    """The same of asynchronous copies."""
     generic_shared_loads: Any = 0.0
+    """Shared loads by instructions that may access any memory (``LD``); part of ``shared_load_requests``."""
     generic_shared_stores: Any = 0.0
+    """Shared stores by such instructions (``ST``); part of ``shared_store_requests``."""
     texture_requests: Any = 0.0
+    """Reads of texture objects."""
     texture_sectors: Any = 0.0
+    """Sectors, summed over the groups of lanes that pass the texture pipe together."""
     texture_pipe_passes: Any = 0.0
+    """Passes of these groups."""
     surface_load_requests: Any = 0.0
+    """Loads from surface objects."""
     surface_load_sectors: Any = 0.0
+    """Sectors of these loads, counted as for textures."""
     surface_store_requests: Any = 0.0
+    """Stores to surface objects."""
     surface_store_sectors: Any = 0.0
+    """Sectors of these stores, counted as for textures."""
     bulk_read_sectors: Any = 0.0
+    """Sectors of global memory that bulk copies (TMA) read, past L1."""
     bulk_write_sectors: Any = 0.0
+    """Sectors of global memory that bulk copies (TMA) write, past L1."""
 
     @property
     def memory_requests(self) -> Any:

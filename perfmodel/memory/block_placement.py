@@ -21,6 +21,7 @@ _COMPARED_WORDS = 4096
 _ALIKE = 0.9
 """Part of the words of the smaller of two blocks that must be the other one's, moved."""
 _TRIALS = 8
+"""Draws of a few blocks that steps are fitted to."""
 _SEARCHES = 4
 """Groups of instructions for which axes are split in vain, at most."""
 _WORDS_OF_GROUP = 1 << 21

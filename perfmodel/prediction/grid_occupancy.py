@@ -38,9 +38,8 @@ def waves_per_sm(blocks: Any, blocks_per_sm: Any, gpu: Gpu) -> Any:
 def achieved_blocks(blocks: int, blocks_per_sm: int, seconds: float, gpu: Gpu) -> float:
     """Blocks that are resident on average on an SM while it has any; an estimate.
 
-    SMs run ⌊blocks / SMs⌋ blocks, some one more, in rounds of as many as fit. The last round has fewer, and takes the longer the
-    more it has: half of a full round and half of its part of one. Between two blocks their place is empty for
-    ``block_change_cycles``.
+    An SM runs ⌊blocks / SMs⌋ blocks or one more, in rounds of ``blocks_per_sm``. A last round that has the part p of a full one
+    is taken to last (1 + p) / 2 of a full round. Between two blocks their place is empty for ``block_change_cycles``.
 
     Args:
         blocks: of the grid.

@@ -17,7 +17,9 @@ from .function import Body, Function
 from .operands import CARRY, effects
 
 MAX_INSTRUCTIONS = 2_000_000
+"""Instructions of a kernel with all calls expanded, at most."""
 MAX_CALL_DEPTH = 24
+"""Calls within calls, at most; a function that calls itself has no end."""
 _NAME = re.compile(r"%?[A-Za-z_$][\w$@]*")
 _PARAMETER_ADDRESS = re.compile(r"\[\s*([\w$@]+)\s*(?:\+\s*(\d+))?\s*\]$")
 _CALL = re.compile(
@@ -27,6 +29,7 @@ _CALL = re.compile(
 _IGNORED_CALLS = {"vprintf": "0"}
 """Functions of the run-time system that have no effect on results, and what they return."""
 _TRAPPING_CALLS = {"__assertfail"}
+"""Functions of the run-time system that end the kernel with an error."""
 
 
 @dataclass(slots=True)

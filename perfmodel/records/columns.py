@@ -248,7 +248,7 @@ def _integer(text: str) -> int:
 
 
 def record_of_fields(kind: type[RecordT], values: Mapping[str, Any]) -> RecordT:
-    """The problem or configuration that a record's fields describe, the reverse of ``perfmodel.prediction.prediction.plain``.
+    """The problem or configuration that a record's fields describe, the reverse of `perfmodel.core.json_values.plain`.
 
     Raises:
         InputError: A field is missing or unknown, or its value is not of the field's type.

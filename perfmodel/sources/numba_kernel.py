@@ -27,7 +27,7 @@ from .python_kernel import BroughtKernel, KernelWish
 _KEPT_OPTIONS = ("fastmath", "opt", "forceinline", "launch_bounds")
 """Options of ``@cuda.jit`` that decide the code."""
 _STATED = "stated_types"
-"""Where a kernel's own signature is kept, for messages."""
+"""Attribute of a kernel that holds its own signature, for messages."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 

@@ -45,7 +45,7 @@ class KernelTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class SweepTables(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file for `perfmodel sweep`: kernels, GPUs, and how deep to look; ``best`` leaves the best of each problem and GPU."""
+    """A file for `perfmodel sweep`: kernels, GPUs, fidelity; ``best`` leaves the best of each problem and GPU."""
 
     kernel: Annotated[list[KernelTable], Meta(min_length=1)]
     gpus: Annotated[list[Name], Meta(min_length=1)]
@@ -63,7 +63,7 @@ class SweepPlan:
     Attributes:
         problems: problems such as ``Conv2d``, or ``user_problem(file, space)``.
         gpus: ids of ``gpu_ids()``, paths of TOML files, or records.
-        fidelity: how deep to look: ``analytic``, ``compiled`` or ``simulated``; kernels without closed forms are simulated.
+        fidelity: where counts come from: ``analytic``, ``compiled`` or ``simulated``; kernels without closed forms are simulated.
         best: only that many, as ``rank(top=best)`` finds them; every candidate of the space where None.
         l2: ``cold`` or ``warm``, what the L2 holds when a kernel starts.
         sm_clock_mhz: SM clock; each GPU's boost clock where None.
@@ -94,7 +94,7 @@ class SweepPlan:
         )
 
     def fidelity_for(self, problem: Any) -> Fidelity:
-        """How deep the candidates of a problem are looked at."""
+        """The fidelity of the candidates of a problem."""
         return fidelity_of(family_of(problem), one_of(Fidelity, "fidelity", self.fidelity))
 
 

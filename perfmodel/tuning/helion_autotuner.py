@@ -1,4 +1,4 @@
-"""An autotuner for Helion: measure a few of many configurations, each where the runs so far promise most."""
+"""An autotuner for Helion: it measures a few of many configurations, next the one that the runs so far make most promising."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from .guided_search import TOLERANCE, GuidedSearch
 from .tuning_run import run_search
 
 CANDIDATES = 2000
+"""Configurations that Helion draws, by default."""
 RUNS = 100
+"""Configurations that are measured at most, by default."""
 
 
 def helion_autotuner(

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PROBES = 16
+"""Blocks that are looked at in one step of the search for the end of a row."""
 _CHECKS = 6
+"""Blocks drawn at random that must store where the axes say."""
 _LONG = 4
 """Axes of fewer blocks are left as they are."""
 FirstStores = Callable[[NDArray[np.int64]], NDArray[np.int64]]

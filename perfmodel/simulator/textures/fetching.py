@@ -25,7 +25,7 @@ from .filtering import COMPONENTS, components, gathered_component
 from .texels import Texels, byte_offsets, fetched, gathered, texels_of
 
 TEXTURE_INSTRUCTIONS = frozenset({"TEX", "TLD", "TLD4", "TXD", "SULD", "SUST", "tex", "tld4", "suld", "sust"})
-"""Of machine code and of PTX, surfaces' too."""
+"""First words of the instructions that read or write texture and surface objects, of machine code and of PTX."""
 Values = NDArray[Any]
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint32]
@@ -39,6 +39,7 @@ _PAIR = 2
 _FETCH_LANES = 8
 _FETCH_LANES_OF_WIDE = 4
 _SURFACE_LANES = 8
+"""Lanes that pass the texture pipe together, by what they read."""
 _SIMPLE = ("sample", "fetch")
 _ZEROS = (0.0,) * COMPONENTS
 _UNSIGNED: dict[int, ScalarType] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
