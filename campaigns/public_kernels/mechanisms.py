@@ -2,7 +2,8 @@
 
 Contended atomics, L1 that is too small for its warps, buffers that stay in L2, written lines that leave it, blocks of unequal
 length, grids smaller than the GPU, chains of dependent instructions, constants read by index and in order, words of many lines,
-fences, clusters, drawn lines and sectors, stores to the same places, asynchronous copies, code walked through once, first loads.
+fences, clusters, drawn lines and sectors, stores to the same places, asynchronous copies, code walked through once, first loads,
+jumps in the code, lines of L2 that all SMs read.
 Local memory stands by itself (`stack_launches`).
 """
 
@@ -18,7 +19,7 @@ from .record import OWN_REPOSITORY, PublicLaunch
 
 MIB = 2**20
 ATOMIC_STEPS = 16
-CONSTANT_READS, FENCES = 4096, 256
+CONSTANT_READS, FENCES, JUMPS = 4096, 256, 1024
 WORD_TYPES = {"int": "i32", "float": "f32", "double": "f64", "unsigned long long": "u64"}
 OPERATIONS = (
     ("fp32", 0, "float", "f32", 4096),
@@ -55,6 +56,8 @@ def mechanism_launches(gpu: Gpu) -> tuple[PublicLaunch, ...]:
         *_copies(gpu),
         *_first_walks(gpu),
         *_first_loads(gpu),
+        *_code_jumps(gpu),
+        *_hot_lines(gpu),
     )
 
 
@@ -380,3 +383,35 @@ def _first_loads(gpu: Gpu) -> Iterator[PublicLaunch]:
         for loads in (0, 1):
             args = f"i32[{blocks * 1024}] i32[{(loads + 1) * blocks * 1024}]=0 {blocks * 1024}"
             yield _launch("first", f"{loads} by {blocks} x 1024", "first_loads", blocks, 1024, args, {"LOADS": loads})
+
+
+def _code_jumps(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Jumps from place to place in code of 5 to 300 KB, by one warp and by many, on one SM and on all; and loops at many places."""
+    alone = (1, 0, gpu.sm_count)
+    cases = [(places, 32, 5, 1, *alone) for places in (8, 16, 32, 64, 128, 256, 512)]
+    cases += [(places, 32, 5, 1, 1, 0, 1) for places in (64, 128, 512)]
+    cases += [(places, 8, 5, 1, *alone) for places in (64, 256)]
+    cases += [
+        (places, 32, 5, 1, warps, apart, gpu.sm_count)
+        for places in (16, 64, 128, 256)
+        for warps, apart in ((4, 0), (16, 0), (4, 5), (16, 5), (32, 5))
+    ]
+    cases += [(64, 32, 1, 0, warps, 1, gpu.sm_count) for warps in (4, 16, 32)]
+    cases += [(64, 128, 1, 0, warps, 1, gpu.sm_count) for warps in (4, 16, 32)]
+    for places, body, times, plus, warps, apart, blocks in cases:
+        name = f"{places} of {body} times {times} warps {warps} apart {apart} by {blocks}"
+        args = f"f32[{blocks * 32 * warps}] 0.5 {JUMPS // warps + 64} {times} {plus} {apart}"
+        defines: dict[str, str | int] = {"PLACES": places, "BODY": body}
+        yield _launch("jumps", name, "code_jumps", blocks, 32 * warps, args, defines)
+
+
+def _hot_lines(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Drawn sectors and lines among few that all SMs read past L1, which lie side by side or far apart."""
+    for group, stride, places in (
+        (8, 8, 1), (8, 8, 4), (8, 8, 16), (8, 8, 64), (8, 8, 256), (8, 8, 2048), (8, 8, 32768),
+        (8, 32, 16), (8, 32, 256), (8, 1024, 16), (8, 1024, 256),
+        (32, 32, 1), (32, 32, 4), (32, 32, 16), (32, 32, 64), (32, 32, 256), (32, 32, 32768),
+    ):  # fmt: skip
+        args = f"u32[{gpu.sm_count * 1024}] u32[{places * stride}]=0 {places} {stride} 16"
+        name = f"{places} group {group} stride {stride}"
+        yield _launch("hot", name, "hot_lines", gpu.sm_count, 1024, args, {"GROUP": group})

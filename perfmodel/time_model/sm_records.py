@@ -167,7 +167,7 @@ class Run(NamedTuple):
     """What `simulate_sm` gives: cycles, instructions issued, ends of blocks in order, stalled warp cycles by `Stall`.
 
     ``wave_cycles``: when as many instructions had been issued as the blocks have that share the SM; ``atomics``: when L2 has done
-    all reductions.
+    all reductions; ``left``: instructions that warps of blocks that have begun, but not ended, still have before them.
     """
 
     cycles: float
@@ -176,3 +176,10 @@ class Run(NamedTuple):
     finished: Floats
     stalls: Floats
     atomics: float
+    left: Integers
+    begun: int
+
+    def warp_cycles(self) -> float:
+        """Cycles from one instruction of a warp to its next one where no other warp is in its way, nor waits for it."""
+        others = self.stalls[Stall.NOT_SELECTED] + self.stalls[Stall.BARRIER]
+        return 1.0 + float(self.stalls.sum() - others) / max(self.issued, 1)

@@ -714,4 +714,13 @@ def simulate_sm(
     kept = np.zeros((0, 3)) if log is None else log
     cycles, wave, issued = _simulate(code, paths, machine, sm, resident, blocks, budget, kept)
     finished = sm.blocks.finished[: sm.blocks.numbers[OVER]]
-    return Run(cycles, wave, issued, finished, sm.stalls, float(sm.memory.servers[ATOMICS]))
+    begun = int(sm.blocks.numbers[BEGUN])
+    return Run(cycles, wave, issued, finished, sm.stalls, float(sm.memory.servers[ATOMICS]), _left(paths, sm.warps), begun)
+
+
+def _left(paths: Paths, warps: Warps) -> Integers:
+    """Instructions that warps which have begun still have before them, one element for each of these."""
+    ends = np.append(0, np.cumsum(paths.length))
+    stretch, end = warps.places[:, STRETCH], warps.places[:, END]
+    left = np.where(stretch < end, ends[end] - ends[stretch] - warps.places[:, OFFSET], 0)
+    return np.asarray(left[left > 0], np.int64)

@@ -26,6 +26,8 @@ SIMULATED_INSTRUCTIONS = 100_000
 SIMULATED_WAVES = 24
 """Blocks that are followed, in those that share an SM."""
 _LEAST_WAVES = 4
+_LONE_PART = 5
+"""Part of the budget that a block by itself is given."""
 _LEAST_FOLLOWED = 4
 """Followed blocks from which on the first and the last of the grid are set apart."""
 _INSTRUCTIONS_PER_LINE = 8
@@ -84,18 +86,22 @@ def sm_seconds(
     counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
     usual, lone_blocks = _usual_and_lone(traces, int(launch.blocks), gpu)
     if launch.blocks <= blocks_per_sm * gpu.sm_count:
-        usual = _longest_first(usual)
+        usual, lone_blocks = _longest_first(traces, usual, lone_blocks, math.ceil(float(launch.blocks) / gpu.sm_count))
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, model)
     machine = _machine(traces, counts, launch, loads, gpu, model, warm)
     code = code_of(traces, counts, launch, _active_sms(launch, gpu), loads, gpu, model, warm)
-    run, cycles = _launch_cycles(usual, launch, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget)
+    run, cycles = _launch_cycles(
+        traces.of_blocks(usual), launch, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget
+    )
     if lone_blocks:
         # what one asks for first nobody has asked for, and comes from DRAM as far as what the launch asks for does
         lone = replace(loads, first_missed=1.0, common_missed=1.0, again=0.0)
         code = code_of(traces, counts, launch, 1.0, lone, gpu, model, warm)
         machine = _machine(traces, counts, launch, lone, gpu, model, warm)
     for block in lone_blocks:
-        alone, lone_cycles = _launch_cycles(block, launch, code, machine, 1.0, 1, counts, gpu, budget)
+        alone, lone_cycles = _launch_cycles(
+            traces.of_blocks([block]), launch, code, machine, 1.0, 1, counts, gpu, budget
+        )
         if lone_cycles > cycles:
             run, cycles = alone, lone_cycles
     waited = float(run.stalls.sum())
@@ -131,24 +137,34 @@ def _dram_bytes_per_s(traces: WarpTraces, counts: Counts, blocks: float, gpu: Gp
     return gpu.dram_read_bytes_per_s / (1.0 + turns * (1.0 / gpu.dram_copy_share - 1.0))
 
 
-def _usual_and_lone(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[WarpTraces, list[WarpTraces]]:
-    """The blocks that stand for the grid, and others, each by itself: its first, its last and its longest one.
+def _usual_and_lone(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[list[int], list[int]]:
+    """The followed blocks that stand for the grid, and others, each by itself: its first, its last and its longest one.
 
     Where every SM has a block at most, the longest block stands for all.
     """
     if blocks <= gpu.sm_count:
-        return traces.of_blocks([int(traces.instructions.argmax())]), []
+        return [int(traces.instructions.argmax())], []
     if traces.whole_grid or traces.observed < _LEAST_FOLLOWED:
         usual = list(range(traces.observed))
     else:
         usual = list(range(1, traces.observed - 1))
-    return traces.of_blocks(usual), [traces.of_blocks([one]) for one in range(traces.blocks) if one not in usual]
+    return usual, [one for one in range(traces.blocks) if one not in usual]
 
 
-def _longest_first(traces: WarpTraces) -> WarpTraces:
-    """Of blocks that all run at once the launch ends with the SM that has the longest: these are the ones to be followed."""
+def _longest_first(
+    traces: WarpTraces, usual: list[int], lone: list[int], together: int
+) -> tuple[list[int], list[int]]:
+    """Of blocks that all run at once the launch ends with the SM that has the longest: these are the ones to be followed.
+
+    If the longest is not one of the usual ones, it stands there once, with those that share its SM.
+    """
     longest = _instructions_of_warps(traces).max(axis=1)
-    return traces.of_blocks(np.argsort(-longest, kind="stable").tolist())
+    ordered = sorted(usual, key=lambda one: -longest[one])
+    apart = max(lone, key=lambda one: longest[one], default=ordered[0])
+    if longest[apart] <= longest[ordered[0]]:
+        return ordered, lone
+    others = [ordered[number % len(ordered)] for number in range(max(together - 1, 1))]
+    return [apart, *others], [one for one in lone if one != apart]
 
 
 def _active_sms(launch: Launch, gpu: Gpu) -> int:
@@ -233,13 +249,18 @@ def _launch_cycles(
     most = max(_LEAST_WAVES * held, min(SIMULATED_WAVES * held, int(budget / max(followed, 1.0))))
     simulated = min(math.ceil(average), most)
     run = simulate_sm(code, paths, machine, resident, simulated, budget, held)
-    cycles = _whole(run, simulated, average, held, followed, machine.first_cycles)
+    lone_cycles = run.warp_cycles()
+    if held > 1 and len(run.finished) < simulated:
+        # how fast the last warps go on says a block by itself, but for what it alone waits for as it begins
+        lone_cycles = min(lone_cycles, simulate_sm(code, paths, machine, 1, 1, budget // _LONE_PART).warp_cycles())
+    cycles = _whole(run, lone_cycles, simulated, average, held, followed, machine.first_cycles)
     left = max(0.0, run.atomics - run.cycles)
     own = float(traces.instructions.mean())
     cycles *= own / max(followed, 1.0)
-    if average > _LEAST_WAVES * held:
-        # over many waves the blocks that were not followed count as much as those that were
-        cycles *= float(counts.warp_instructions) / (own * blocks)
+    if blocks > 1.0:
+        # over many waves the blocks that were not followed count as much as those that were, over few where they are longer
+        others = float(counts.warp_instructions) / (own * blocks)
+        cycles *= others if average > _LEAST_WAVES * held else max(others, 1.0)
     return run, cycles + left
 
 
@@ -286,11 +307,14 @@ def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
     )
 
 
-def _whole(run: Run, simulated: int, average: float, resident: int, followed: float, first: float) -> float:
+def _whole(
+    run: Run, lone_cycles: float, simulated: int, average: float, resident: int, followed: float, first: float
+) -> float:
     """Cycles of all blocks of an SM from those that were followed: what is left goes on at the rate between waves.
 
-    Where the budget ended the run, what is left goes on as it went after the first blocks, where these have ended long before,
-    else as all of it went from the ``first`` instruction on.
+    Where the budget ended the run, blocks that have not begun go on as it went after the first blocks, where these have ended
+    long before, else as all of it went from the ``first`` instruction on; then the warps that have begun end one by one
+    (`_last_cycles`).
     """
     waves = average / resident
     executed = average + (math.ceil(average) - average) * math.exp(-waves / _LEAST_WAVES)
@@ -300,13 +324,27 @@ def _whole(run: Run, simulated: int, average: float, resident: int, followed: fl
         rate = (run.cycles - first) / max(run.issued, 1)
         if run.issued >= 2 * in_wave:
             rate = (run.cycles - run.wave_cycles) / (run.issued - in_wave)
-        return run.cycles + max(0.0, executed * followed - run.issued) * rate
+        waiting = max(0.0, executed - run.begun) * followed
+        return run.cycles + waiting * rate + _last_cycles(run.left, rate, lone_cycles)
     last = float(finished[-1])
     if executed <= simulated:
         return last * executed / simulated
     settled = simulated - 2 * resident + 1
     rate = float(finished[-resident] - finished[resident - 1]) / settled
     return last + (executed - simulated) * rate
+
+
+def _last_cycles(left: NDArray[np.int64], rate: float, lone_cycles: float) -> float:
+    """Cycles until the last warp has ended, where each has so many instructions left and all go on equally fast.
+
+    Together they issue one in ``rate`` cycles, but none its next one before ``lone_cycles``: long ones end by themselves.
+
+    >>> _last_cycles(np.array([100, 100]), 1.0, 2.0), _last_cycles(np.array([100, 300]), 1.0, 2.0)
+    (200.0, 600.0)
+    """
+    ordered = np.sort(left)
+    active = np.arange(len(ordered), 0, -1)
+    return float(np.diff(ordered, prepend=0) @ np.maximum(active * rate, lone_cycles))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,13 +379,13 @@ def sm_issues(
     """What the warps of one SM issue and when, of so many instructions; arguments as for `sm_seconds`."""
     from .sm_simulation import simulate_sm
 
-    usual, _ = _usual_and_lone(traces, int(launch.blocks), gpu)
     counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, sm_model())
     machine = _machine(traces, counts, launch, loads, gpu, sm_model(), warm)
     code = code_of(traces, counts, launch, _active_sms(launch, gpu), loads, gpu, sm_model(), warm)
     average = math.ceil(float(launch.blocks) / gpu.sm_count)
     resident = max(1, min(blocks_per_sm, average))
+    usual = traces.of_blocks(_usual_and_lone(traces, int(launch.blocks), gpu)[0])
     paths = _paths(usual, gpu)
     log = np.zeros((budget, 3))
     held = _held_blocks(usual, launch, resident, average, gpu)
