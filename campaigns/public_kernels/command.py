@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from perfmodel.prediction.scenario import scenario_of
 
 from .counted import compared_counts, compared_table
 from .fitting import FREE, fit_sm, fit_table, measured_launches
-from .measuring import PLAN, count_step, time_step
+from .measuring import PLAN, append_record, count_step, time_step
 from .mechanisms import mechanism_launches
 from .preparing import Outcome, compile_all, execute_all
 from .record import PublicRecord, read_launches, read_public_records, write_public_records
@@ -35,6 +35,8 @@ FolderOption = Annotated[Path, typer.Option("--folder", metavar="DIR", help="A p
 AppendedOption = Annotated[Path, typer.Option("--records", metavar="FILE.jsonl", help="A line is added a launch.")]
 LimitOption = Annotated[float, typer.Option("--time-limit", min=1.0, help="Seconds after which the step stops.")]
 STEP_LIMIT_S = 450.0
+EXECUTED = "executed.jsonl"
+"""What `execute` has done so far, in its folder."""
 WorkersOption = Annotated[int, typer.Option("--workers", min=1, help="Processes.")]
 
 
@@ -128,12 +130,21 @@ def execute(
     gpu: Annotated[str, typer.Option("--gpu", help="Id of the GPU whose caches are simulated.")] = "h200",
     workers: WorkersOption = 2,
 ) -> None:
-    """Execute measured launches anew, so that their stored profiles are those of today's simulator."""
+    """Execute measured launches anew, so that their stored profiles are those of today's simulator; run again to go on.
+
+    What has been executed is kept in the folder, launch by launch, until all of it is written to the records.
+    """
     before = {record.launch.id: record for record in read_public_records(records)}
     wanted = [before[one] for one in only.split(",")] if only else list(before.values())
-    outcomes = _gathered("executed", len(wanted), execute_all(wanted, sources, folder, gpu, workers=workers))
-    done = {name: one for name, one in outcomes.items() if isinstance(one, PublicRecord)}
-    write_public_records(records, (before | done).values())
+    kept = folder / EXECUTED
+    folder.mkdir(parents=True, exist_ok=True)
+    done = {one.launch.id: one for one in read_public_records(kept)} if kept.exists() else {}
+    left = [record for record in wanted if record.launch.id not in done]
+    found = execute_all(left, sources, folder, gpu, workers=workers)
+    outcomes = _gathered("executed", len(left), _kept(kept, found))
+    done |= {name: one for name, one in outcomes.items() if isinstance(one, PublicRecord)}
+    write_public_records(records, [done.get(name, one) for name, one in before.items()])
+    kept.unlink(missing_ok=True)
     _note_refusals(outcomes)
 
 
@@ -179,6 +190,15 @@ def join(
             joined.append(replace(record, **measured, counters=counted.get(record.launch.id, {})))
     write_public_records(output, joined)
     note(f"{len(joined)} launches, {sum(bool(one.counters) for one in joined)} with counters")
+
+
+def _kept(path: Path, found: Iterable[tuple[str, Outcome]]) -> Iterator[tuple[str, Outcome]]:
+    """The same outcomes, each record of which has been appended to a file, and said."""
+    for launch_id, outcome in found:
+        if isinstance(outcome, PublicRecord):
+            append_record(path, outcome)
+            note(f"{launch_id}: executed")
+        yield launch_id, outcome
 
 
 def _gathered(done: str, number: int, found: Iterable[tuple[str, Outcome]]) -> dict[str, Outcome]:

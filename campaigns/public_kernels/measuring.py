@@ -197,7 +197,7 @@ def time_step(folder: Path, records: Path, time_limit_s: float) -> RunSummary:
     flush = next(one for one in plan if one.launch.kernel == FLUSH_KERNEL).resources.cubin_sha256
 
     def keep(record: PublicRecord) -> None:
-        _append(records, record)
+        append_record(records, record)
         said = " ".join(f"{one.l2.value}/{one.method.value} {one.median_s * 1e6:.2f}" for one in record.timings)
         print(f"{record.launch.id}: {said or record.failure}", flush=True)
 
@@ -229,7 +229,7 @@ def count_step(folder: Path, records: Path, time_limit_s: float) -> RunSummary:
 
     def keep(one: PublicRecord, found: Counters | Failure) -> None:
         if not isinstance(found, Failure):
-            _append(records, replace(one, counters=found))
+            append_record(records, replace(one, counters=found))
         print(f"{one.launch.id}: {found.message if isinstance(found, Failure) else 'counted'}", flush=True)
 
     finished, failed = counting.count(missing, keep, time_limit_s)
@@ -254,7 +254,8 @@ def plan_of(folder: Path) -> tuple[PublicRecord, ...]:
     return read_public_records(folder / PLAN)
 
 
-def _append(records: Path, record: PublicRecord) -> None:
+def append_record(records: Path, record: PublicRecord) -> None:
+    """Add a launch to a file of records."""
     with records.open("a") as stream:
         stream.write(record_line(record) + "\n")
 

@@ -2,9 +2,8 @@
 
 Contended atomics, L1 that is too small for its warps, buffers that stay in L2, written lines that leave it, blocks of unequal
 length, grids smaller than the GPU, chains of dependent instructions, constants read by index and in order, words of many lines,
-fences, clusters, drawn lines and sectors, stores to the same places, asynchronous copies, code walked through once, first loads,
-jumps in the code, lines of L2 that all SMs read.
-Local memory stands by itself (`stack_launches`).
+fences, clusters, drawn lines and sectors, stores to the same places, asynchronous copies, code walked through once, first loads.
+Local memory stands by itself (`stack_launches`), and so do jumps in the code and lines that all SMs read (`place_launches`).
 """
 
 from __future__ import annotations
@@ -56,8 +55,6 @@ def mechanism_launches(gpu: Gpu) -> tuple[PublicLaunch, ...]:
         *_copies(gpu),
         *_first_walks(gpu),
         *_first_loads(gpu),
-        *_code_jumps(gpu),
-        *_hot_lines(gpu),
     )
 
 
@@ -385,8 +382,14 @@ def _first_loads(gpu: Gpu) -> Iterator[PublicLaunch]:
             yield _launch("first", f"{loads} by {blocks} x 1024", "first_loads", blocks, 1024, args, {"LOADS": loads})
 
 
+def place_launches(gpu: Gpu) -> Iterator[PublicLaunch]:
+    """Warps that jump about in code of many sizes, and warps of all SMs that read the same few lines of L2."""
+    yield from _code_jumps(gpu)
+    yield from _hot_lines(gpu)
+
+
 def _code_jumps(gpu: Gpu) -> Iterator[PublicLaunch]:
-    """Jumps from place to place in code of 5 to 300 KB, by one warp and by many, on one SM and on all; and loops at many places."""
+    """Jumps from place to place in code of 5 to 300 KB, by one warp and by many, on one SM and on all; loops at many places."""
     alone = (1, 0, gpu.sm_count)
     cases = [(places, 32, 5, 1, *alone) for places in (8, 16, 32, 64, 128, 256, 512)]
     cases += [(places, 32, 5, 1, 1, 0, 1) for places in (64, 128, 512)]

@@ -130,6 +130,7 @@ class Gpu:
     dram_bytes: Positive
     dram_bytes_per_s: Rate
     dram_read_bytes_per_s: Rate
+    instruction_buffer_bytes: NotNegative
     instruction_cache_l0_bytes: NotNegative
     instruction_cache_l1_bytes: Positive
     instruction_cache_l2_bytes: Positive

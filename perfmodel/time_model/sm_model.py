@@ -34,6 +34,9 @@ class SmModel:
     write_queue_cycles: float
     fetch_cycles: float
     fetch_latency_cycles: float
+    prefetched_lines: int
+    line_fetch_cycles: float
+    jump_fetch_cycles: float
     far_fetch_cycles: float
     operand_cycles: float
     operand_queue_cycles: float

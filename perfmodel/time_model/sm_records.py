@@ -111,8 +111,11 @@ class Machine(NamedTuple):
     asynchronous copies ``copied_lines`` lines, one for each four sectors of a request. Nothing is issued before
     ``first_cycles``. An instruction is issued though a bank that it reads is busy for ``operand_queue_cycles`` more. One warp
     after the other arrives at barriers, each in ``arrival_cycles``; they open ``barrier_cycles`` after the last
-    one. A scheduler keeps ``l0_lines`` of code, the SM ``l1_lines``; what it lacks comes from L2, a line in
-    ``far_fetch_cycles``. Each scheduler keeps ``constant_sets`` of ``constant_ways`` lines of constants for operands, the SM as
+    one. A scheduler keeps ``l0_lines`` of code and gets further ones, ``fetch_latency`` later, from the SM, which gives one in
+    ``fetch_cycles`` and keeps ``sm_lines``. What the SM lacks comes in ``line_fetch_cycles`` a line from a cache of several SMs,
+    which keeps ``l1_lines``, and what that lacks from L2, a line in ``far_fetch_cycles``. With a line that is entered in order
+    the ``prefetched_lines`` behind it are asked for, one with a line that is jumped to, which comes ``jump_fetch_cycles`` or a
+    latency of L2 later. Each scheduler keeps ``constant_sets`` of ``constant_ways`` lines of constants for operands, the SM as
     many for what is loaded by index; others come one in ``constant_operand_line_cycles`` or ``constant_line_cycles``, after
     ``constant_latency``, and after ``constant_far_latency`` where the SM reads them first.
     """
@@ -151,9 +154,13 @@ class Machine(NamedTuple):
     l0_lines: int
     fetch_cycles: float
     fetch_latency: float
+    sm_lines: int
+    line_fetch_cycles: float
+    jump_fetch_cycles: float
     l1_lines: int
     far_fetch_cycles: float
     code_lines: int
+    prefetched_lines: int
     constant_sets: int
     constant_ways: int
     constant_line_cycles: float
@@ -167,7 +174,7 @@ class Run(NamedTuple):
     """What `simulate_sm` gives: cycles, instructions issued, ends of blocks in order, stalled warp cycles by `Stall`.
 
     ``wave_cycles``: when as many instructions had been issued as the blocks have that share the SM; ``atomics``: when L2 has done
-    all reductions; ``left``: instructions that warps of blocks that have begun, but not ended, still have before them.
+    all reductions; ``left``: instructions that each warp still has before it that has not ended, of blocks that have ``begun``.
     """
 
     cycles: float

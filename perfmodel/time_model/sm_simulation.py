@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
-import numpy as np
 
 from ..core.constants import LINE_BYTES, SECTOR_BYTES
 from ..machine_code.issue_table import BANKS, Pipe, Wait
 from ..profiles.load_streams import CUT
-from .sm_records import Code, Floats, Integers, Machine, Paths, Run, Stall
+from .sm_records import Code, Floats, Integers, Machine, Paths, Stall
 from .sm_state import (
     AGE,
     ARRIVALS,
@@ -44,6 +43,7 @@ from .sm_state import (
     L2_BUSY,
     LAST,
     LAST_REQUEST,
+    LINE_FETCH,
     LOADED,
     NEVER,
     NEXT,
@@ -62,7 +62,6 @@ from .sm_state import (
     Schedulers,
     Sm,
     Warps,
-    sm_at_start,
 )
 
 SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
@@ -88,7 +87,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 def _compiled(function: FunctionT, inline: str = "never") -> FunctionT:
     """A function as Numba compiles it, kept on disk for the next process.
 
-    It makes no arrays, and those that it is given are held by `simulate_sm`: nobody has to count who uses them (``_nrt``).
+    It makes no arrays, and those that it is given are held by `sm_run.simulate_sm`: nobody has to count who uses them (``_nrt``).
     """
     made: FunctionT = numba.njit(cache=True, inline=inline, _nrt=False)(function)
     return made
@@ -110,21 +109,40 @@ def _freed(releases: Floats, mask: int) -> float:
 
 
 @_compiled
-def _fetched(caches: CodeCaches, machine: Machine, servers: Floats, scheduler: int, line: int, time: float) -> float:
-    """When a line of code is in the scheduler's cache, which keeps the last ones that it took in order."""
-    lines, inserted, held, reached = caches.arrivals[scheduler], caches.inserted[scheduler], caches.held, caches.reached
+def _fetched(
+    caches: CodeCaches, machine: Machine, servers: Floats, scheduler: int, line: int, time: float, jumped: bool
+) -> float:
+    """When a line of code is in the scheduler's cache, which keeps the last ones that it took in order.
+
+    What a warp has ``jumped`` to nobody has asked for beforehand.
+    """
+    lines, inserted = caches.arrivals[scheduler], caches.inserted[scheduler]
     if inserted[line] > 0 and inserted[line] > inserted[-1] - machine.l0_lines:
         return float(lines[line])
     servers[FETCH] = max(servers[FETCH], time) + machine.fetch_cycles
-    if held[line] == 0 or held[line] <= held[-1] - machine.l1_lines:
-        servers[FAR_FETCH] = max(servers[FAR_FETCH], time) + machine.far_fetch_cycles
-        reached[line] = servers[FAR_FETCH]
-        held[-1] += 1
-        held[line] = held[-1]
+    _bring(caches, machine, servers, line, time, jumped)
     inserted[-1] += 1
     inserted[line] = inserted[-1]
-    lines[line] = max(servers[FETCH], reached[line]) + machine.fetch_latency
+    lines[line] = max(servers[FETCH], caches.came[line]) + machine.fetch_latency
     return float(lines[line])
+
+
+@_compiled
+def _bring(caches: CodeCaches, machine: Machine, servers: Floats, line: int, time: float, jumped: bool) -> None:
+    """Bring a line of code into the SM's cache, if it is not there, and into the common one of several SMs likewise."""
+    near, held = caches.near, caches.held
+    if near[line] > 0 and near[line] > near[-1] - machine.sm_lines:
+        return
+    if held[line] == 0 or held[line] <= held[-1] - machine.l1_lines:
+        servers[FAR_FETCH] = max(servers[FAR_FETCH], time) + machine.far_fetch_cycles
+        caches.reached[line] = servers[FAR_FETCH] + (machine.l2_latency if jumped else 0.0)
+        held[-1] += 1
+        held[line] = held[-1]
+    servers[LINE_FETCH] = max(servers[LINE_FETCH], time) + machine.line_fetch_cycles
+    came = servers[LINE_FETCH] + (machine.jump_fetch_cycles if jumped else 0.0)
+    caches.came[line] = max(came, caches.reached[line])
+    near[-1] += 1
+    near[line] = near[-1]
 
 
 @_compiled
@@ -485,9 +503,11 @@ def _ready(
                 ready = warps.releases[warp, board]
     if machine.l0_lines < machine.code_lines and following >> 3 != index >> 3:
         next_line = following >> 3
-        line = _fetched(sm.code, machine, servers, scheduler, next_line, time)
-        if next_line + 1 < machine.code_lines:
-            _fetched(sm.code, machine, servers, scheduler, next_line + 1, time)
+        jumped = next_line != (index >> 3) + 1
+        line = _fetched(sm.code, machine, servers, scheduler, next_line, time, jumped)
+        ahead = min(1, machine.prefetched_lines) if jumped else machine.prefetched_lines
+        for behind in range(next_line + 1, min(next_line + 1 + ahead, machine.code_lines)):
+            _fetched(sm.code, machine, servers, scheduler, behind, time, False)
         if line > ready:
             stalls[_FETCH_STALL] += line - ready
             ready = line
@@ -504,10 +524,10 @@ def _ready(
 
 
 @_compiled
-def _simulate(
+def simulate(
     code: Code, paths: Paths, machine: Machine, sm: Sm, resident: int, blocks: int, budget: int, log: Floats
 ) -> tuple[float, float, int]:
-    """Run blocks on one SM, from its state at the start, until all have ended or the budget is used up (`simulate_sm`).
+    """Run blocks on one SM, from its state at the start, until all have ended or the budget is used up (`sm_run.simulate_sm`).
 
     Gives the cycle of the last instruction, that at which the first wave's instructions had been issued, and how many were.
     """
@@ -685,42 +705,3 @@ def _open_barrier(code: Code, machine: Machine, paths: Paths, sm: Sm, slot: int)
             sm.schedulers.stale[sm.warps.home[warp]] = True
     sm.blocks.waiting[slot] = 0
     sm.blocks.arrived[slot] = 0.0
-
-
-def simulate_sm(
-    code: Code,
-    paths: Paths,
-    machine: Machine,
-    resident: int,
-    blocks: int,
-    budget: int,
-    most: int = 0,
-    log: Floats | None = None,
-) -> Run:
-    """Run blocks on one SM until all have ended, or until the budget of instructions is used up.
-
-    Args:
-        code: the instructions.
-        paths: what the warps of each traced block issue; blocks take them in turn.
-        machine: the SM.
-        resident: blocks for whose warps it has places: those that begin together.
-        blocks: blocks that it runs one after the other.
-        budget: instructions to issue at most.
-        most: blocks that it holds where warps have ended before their blocks: when a block ends, as many begin as the places of
-            all ended warps hold. No more than begin together where it is 0.
-        log: shape ``(n, 3)``: warp, instruction and cycle of the first n instructions are written into it.
-    """
-    sm = sm_at_start(code, paths, machine, max(resident, most), blocks)
-    kept = np.zeros((0, 3)) if log is None else log
-    cycles, wave, issued = _simulate(code, paths, machine, sm, resident, blocks, budget, kept)
-    finished = sm.blocks.finished[: sm.blocks.numbers[OVER]]
-    begun = int(sm.blocks.numbers[BEGUN])
-    return Run(cycles, wave, issued, finished, sm.stalls, float(sm.memory.servers[ATOMICS]), _left(paths, sm.warps), begun)
-
-
-def _left(paths: Paths, warps: Warps) -> Integers:
-    """Instructions that warps which have begun still have before them, one element for each of these."""
-    ends = np.append(0, np.cumsum(paths.length))
-    stretch, end = warps.places[:, STRETCH], warps.places[:, END]
-    left = np.where(stretch < end, ends[end] - ends[stretch] - warps.places[:, OFFSET], 0)
-    return np.asarray(left[left > 0], np.int64)

@@ -25,7 +25,7 @@ BEGUN, OVER, EMPTY = range(3)
 DISPATCHED = 0
 """Element of `Blocks.clock`: when the last block was given out."""
 DATA, L2, DRAM, WRITE, FETCH, DRAM_BUSY, CONSTANTS, FAR_FETCH, L2_BUSY = range(9)
-CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS = range(9, 13)
+CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS, LINE_FETCH = range(9, 14)
 """Elements of `Memory.servers`: until when each is busy, of ``_BUSY`` for how long it has been."""
 ASKED, LOADED, COPIED = range(3)
 """Elements of `Memory.turns`: how many have entered each of its rings."""
@@ -84,11 +84,14 @@ class Schedulers(NamedTuple):
 class CodeCaches(NamedTuple):
     """Lines of code: when each came to a scheduler, its number in the order in which they came, at the end how many did.
 
-    ``held`` and ``reached``: order and arrival in the SM's cache, from which schedulers take what they lack.
+    ``near`` and ``came``: order and arrival in the SM's cache, from which schedulers take what they lack; ``held`` and
+    ``reached`` likewise in that of several SMs, from which the SM takes what it lacks.
     """
 
     arrivals: Floats
     inserted: Integers
+    near: Integers
+    came: Floats
     held: Integers
     reached: Floats
 
@@ -140,10 +143,11 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
     times = np.zeros((warps, ENDED + 1))
     times[:, READY] = NEVER
     home, members = _homes(places, paths.warps_per_block, schedulers)
-    held = np.zeros(machine.code_lines + 1, np.int64)
-    if machine.code_lines <= machine.l1_lines:  # fetched as the launch begins, and kept
-        held[:-1] = np.arange(1, machine.code_lines + 1)
-        held[-1] = machine.code_lines
+    near, held = np.zeros((2, machine.code_lines + 1), np.int64)
+    for cache, lines in ((near, machine.sm_lines), (held, machine.l1_lines)):
+        if machine.code_lines <= lines:  # fetched as the launch begins, and kept
+            cache[:-1] = np.arange(1, machine.code_lines + 1)
+            cache[-1] = machine.code_lines
     groups = int(np.diff(paths.group_offsets).max(initial=1))
     constants = len(paths.constant_far)
     return Sm(
@@ -179,6 +183,8 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
         code=CodeCaches(
             arrivals=np.zeros((schedulers, machine.code_lines)),
             inserted=np.zeros((schedulers, machine.code_lines + 1), np.int64),
+            near=near,
+            came=np.zeros(machine.code_lines),
             held=held,
             reached=np.zeros(machine.code_lines),
         ),
@@ -188,7 +194,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             reached=np.zeros(constants),
         ),
         memory=Memory(
-            servers=np.zeros(ATOMICS + 1),
+            servers=np.zeros(LINE_FETCH + 1),
             queue=np.zeros(machine.data_queue),
             flying=np.zeros(machine.loads_in_flight),
             copies=np.zeros(machine.copied_lines),

@@ -27,7 +27,7 @@ SIMULATED_WAVES = 24
 """Blocks that are followed, in those that share an SM."""
 _LEAST_WAVES = 4
 _LONE_PART = 5
-"""Part of the budget that a block by itself is given."""
+"""Part of the budget that a warp by itself is given."""
 _LEAST_FOLLOWED = 4
 """Followed blocks from which on the first and the last of the grid are set apart."""
 _INSTRUCTIONS_PER_LINE = 8
@@ -151,9 +151,7 @@ def _usual_and_lone(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[list[int
     return usual, [one for one in range(traces.blocks) if one not in usual]
 
 
-def _longest_first(
-    traces: WarpTraces, usual: list[int], lone: list[int], together: int
-) -> tuple[list[int], list[int]]:
+def _longest_first(traces: WarpTraces, usual: list[int], lone: list[int], together: int) -> tuple[list[int], list[int]]:
     """Of blocks that all run at once the launch ends with the SM that has the longest: these are the ones to be followed.
 
     If the longest is not one of the usual ones, it stands there once, with those that share its SM.
@@ -211,12 +209,16 @@ def _machine(
         block_start_cycles=model.block_start_cycles,
         first_cycles=model.first_block_latencies * gpu.dram_latency_cycles * active / gpu.sm_count,
         dispatch_cycles=active * gpu.block_dispatch_cycles,
-        l0_lines=gpu.instruction_cache_l0_bytes // LINE_BYTES,
+        l0_lines=(gpu.instruction_buffer_bytes or gpu.instruction_cache_l0_bytes) // LINE_BYTES,
         fetch_cycles=model.fetch_cycles,
         fetch_latency=model.fetch_latency_cycles,
+        sm_lines=_sm_code_bytes(gpu) // LINE_BYTES,
+        line_fetch_cycles=model.line_fetch_cycles,
+        jump_fetch_cycles=model.jump_fetch_cycles,
         l1_lines=gpu.instruction_cache_l1_bytes // LINE_BYTES,
         far_fetch_cycles=model.far_fetch_cycles,
         code_lines=-(-len(traces.table) // _INSTRUCTIONS_PER_LINE),
+        prefetched_lines=model.prefetched_lines,
         constant_sets=constant_sets(gpu),
         constant_ways=gpu.constant_cache_ways,
         constant_line_cycles=gpu.constant_line_cycles,
@@ -225,6 +227,11 @@ def _machine(
         constant_far_latency=gpu.l2_latency_cycles if warm else gpu.dram_latency_cycles,
         cluster_barrier_cycles=gpu.cluster_barrier_cycles,
     )
+
+
+def _sm_code_bytes(gpu: Gpu) -> int:
+    """What an SM's own cache keeps of the code: the larger one, where no cache of several SMs lies behind."""
+    return gpu.instruction_cache_l0_bytes if gpu.instruction_buffer_bytes else gpu.instruction_cache_l1_bytes
 
 
 def _launch_cycles(
@@ -239,7 +246,7 @@ def _launch_cycles(
     budget: int,
 ) -> tuple[Run, float]:
     """The run of one SM, and the cycles of the launch."""
-    from .sm_simulation import simulate_sm
+    from .sm_run import simulate_sm
 
     average = blocks / gpu.sm_count
     resident = max(1, min(blocks_per_sm, math.ceil(average)))
@@ -250,9 +257,10 @@ def _launch_cycles(
     simulated = min(math.ceil(average), most)
     run = simulate_sm(code, paths, machine, resident, simulated, budget, held)
     lone_cycles = run.warp_cycles()
-    if held > 1 and len(run.finished) < simulated:
-        # how fast the last warps go on says a block by itself, but for what it alone waits for as it begins
-        lone_cycles = min(lone_cycles, simulate_sm(code, paths, machine, 1, 1, budget // _LONE_PART).warp_cycles())
+    if len(run.finished) < simulated:
+        # how fast the last warps go on says one by itself, but for what it alone waits for as it begins
+        alone = simulate_sm(code, _longest_warp(paths, traces), machine, 1, 1, budget // _LONE_PART)
+        lone_cycles = min(lone_cycles, alone.warp_cycles())
     cycles = _whole(run, lone_cycles, simulated, average, held, followed, machine.first_cycles)
     left = max(0.0, run.atomics - run.cycles)
     own = float(traces.instructions.mean())
@@ -304,6 +312,22 @@ def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
         walks=len(walks.instructions),
         constant_far=np.unique(lines // (gpu.constant_far_bytes // CONSTANT_LINE_BYTES), return_inverse=True)[1],
         constant_set=lines % constant_sets(gpu),
+    )
+
+
+def _longest_warp(paths: Paths, traces: WarpTraces) -> Paths:
+    """The way of the warp that issues most, by itself."""
+    warp = int(_instructions_of_warps(traces).argmax())
+    block = warp // paths.warps_per_block
+    own = slice(paths.offsets[warp], paths.offsets[warp + 1])
+    return paths._replace(
+        first=paths.first[own],
+        length=paths.length[own],
+        offsets=np.array([0, own.stop - own.start], np.int64),
+        warps_per_block=1,
+        blocks=1,
+        request_offsets=paths.request_offsets[warp : warp + 2],
+        group_offsets=paths.group_offsets[block : block + 2],
     )
 
 
@@ -377,7 +401,7 @@ def sm_issues(
     budget: int = SIMULATED_INSTRUCTIONS,
 ) -> SmIssues:
     """What the warps of one SM issue and when, of so many instructions; arguments as for `sm_seconds`."""
-    from .sm_simulation import simulate_sm
+    from .sm_run import simulate_sm
 
     counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, sm_model())

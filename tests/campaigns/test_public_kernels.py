@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from campaigns.public_kernels.command import EXECUTED, execute
 from campaigns.public_kernels.counted import compared_counts, compared_table
 from campaigns.public_kernels.inputs import made, with_files
-from campaigns.public_kernels.mechanisms import mechanism_launches, stack_launches
+from campaigns.public_kernels.mechanisms import mechanism_launches, place_launches, stack_launches
 from campaigns.public_kernels.preparing import (
     compiled_launch,
     compiled_record,
@@ -34,6 +35,7 @@ UNSEEN, FRESH, DRAWN, NAMED, VERDICTS = (
     DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "drawn", "named", "verdicts")
 )
 STACKS = DATA / "h200-stacks.jsonl.gz"
+PLACES = DATA / "h100-places.jsonl.gz"
 WITH_CONTENTION = ("shared_load_wavefronts", "shared_store_wavefronts")
 """Their counters hold wavefronts repeated because of other traffic of L1."""
 
@@ -233,3 +235,21 @@ def test_a_table_of_counts_names_what_is_not_equal(records: tuple[PublicRecord, 
     (found,) = compared_counts([changed])
     assert (found.launches, found.equal, found.close, found.unequal) == (1, 0, 0, ((record.launch.id, -0.5),))
     assert f"| warp_instructions | 1 | 0 | 0 | {record.launch.id} -0.5 |" in compared_table([found])
+
+
+def test_what_was_executed_before_an_end_is_not_executed_again(tmp_path: Path) -> None:
+    whole, other = [one for one in read_public_records(NAMED) if one.profile][:2]
+    bare = replace(whole, profile={}, traces=b"")
+    records, folder = tmp_path / "records.jsonl", tmp_path / "folder"
+    write_public_records(records, [bare, other])
+    folder.mkdir()
+    write_public_records(folder / EXECUTED, [whole])
+    execute(records, sources=tmp_path, folder=folder, only=whole.launch.id)  # there are no sources to execute it from
+    assert read_public_records(records) == (whole, other)
+    assert not (folder / EXECUTED).exists()
+
+
+def test_jumps_in_the_code_and_lines_that_all_read_are_those_of_the_list() -> None:
+    found = {one.launch.id: one for one in read_public_records(PLACES)}
+    assert [one.launch for one in found.values()] == list(place_launches(load_gpu("h200")))
+    assert all(one.gpu == "h100-sxm-80gb" and one.counters for one in found.values())

@@ -12,7 +12,7 @@ from perfmodel.machine_code.issue_table import Pipe, Wait
 from perfmodel.profiles.load_streams import CUT
 from perfmodel.time_model.sm_model import sm_model
 from perfmodel.time_model.sm_records import Code, Machine, Paths, Run, Stall
-from perfmodel.time_model.sm_simulation import simulate_sm
+from perfmodel.time_model.sm_run import simulate_sm
 
 QUIET = Machine(
     schedulers=4,
@@ -49,9 +49,13 @@ QUIET = Machine(
     l0_lines=1000,
     fetch_cycles=0.0,
     fetch_latency=0.0,
+    sm_lines=1000,
+    line_fetch_cycles=0.0,
+    jump_fetch_cycles=0.0,
     l1_lines=1000,
     far_fetch_cycles=0.0,
     code_lines=100,
+    prefetched_lines=1,
     constant_sets=2,
     constant_ways=2,
     constant_line_cycles=10.0,
@@ -151,13 +155,14 @@ def run(
     blocks: int = 1,
     loops: int = 1,
     loads: Any = NO_LOADS,
+    budget: int = 10**7,
     **machine: Any,
 ) -> Run:
     """Run a program on all warps of some blocks, ``loops`` times over; ``loads`` are the streams of `Paths`."""
     count = len(program)
     first = np.zeros(warps * loops, np.int64)
     paths = Paths(first, np.full(warps * loops, count), np.arange(warps + 1) * loops, warps, 1, **loads, **CONSTANTS)
-    found: Run = simulate_sm(code_of(program), paths, QUIET._replace(**machine), resident, blocks, 10**7)
+    found: Run = simulate_sm(code_of(program), paths, QUIET._replace(**machine), resident, blocks, budget)
     return found
 
 
@@ -311,6 +316,33 @@ def test_code_beyond_the_schedulers_cache_is_fetched_again() -> None:
     held, missed = (run(program, loops=20, l0_lines=lines, fetch_cycles=16.0).cycles for lines in (100, 50))
     assert held == pytest.approx(20 * 800, rel=0.1)
     assert missed == pytest.approx(20 * 100 * 16, rel=0.1)
+
+
+def test_code_beyond_the_cache_of_an_sm_comes_line_by_line() -> None:
+    program = [Step() for _ in range(800)]
+    caches = {"l0_lines": 8, "line_fetch_cycles": 18.0}
+    held, missed = (run(program, loops=20, sm_lines=lines, **caches).cycles for lines in (100, 50))
+    assert held == pytest.approx(20 * 800, rel=0.1)
+    assert missed == pytest.approx(20 * 100 * 18, rel=0.1)
+
+
+def test_a_line_that_a_warp_jumps_to_comes_later_than_the_one_behind() -> None:
+    program = [
+        Step() for _ in range(16)
+    ]  # two lines, of which a scheduler keeps one: the end of a loop is a jump to the first
+    caches = {"l0_lines": 1, "sm_lines": 1, "code_lines": 2, "prefetched_lines": 0, "line_fetch_cycles": 10.0}
+    ordered, jumping = (run(program, loops=50, jump_fetch_cycles=cycles, **caches).cycles for cycles in (0.0, 100.0))
+    assert ordered == pytest.approx(50 * 2 * (8 + 9), rel=0.1)  # nine cycles later than the next instruction otherwise
+    assert jumping - ordered == pytest.approx(49 * 100, rel=0.1)
+
+
+def test_what_is_left_says_how_far_each_warp_has_come() -> None:
+    whole = run([Step(stall=4)], loops=100, warps=2)
+    cut = run([Step(stall=4)], loops=100, warps=2, budget=60)
+    assert len(whole.left) == 0
+    assert cut.left.sum() == 200 - 60
+    assert cut.begun == 1
+    assert cut.warp_cycles() == pytest.approx(4.0, rel=0.1)
 
 
 @pytest.mark.parametrize(("apart", "at_once"), [(0.0, 4), (20.0, 17)])

@@ -108,7 +108,7 @@ def test_code_that_fits_the_instruction_cache_is_fetched_for_nothing() -> None:
 
 def test_schedulers_wait_for_code_from_beyond_their_own_caches() -> None:
     gpu = load_gpu("h200")
-    size, each = gpu.instruction_cache_l0_bytes, gpu.instruction_supply_cycles  # 32 KiB, 0.45 cycles
+    size, each = gpu.instruction_cache_l0_bytes, gpu.instruction_supply_cycles  # 34 KiB, 0.45 cycles
     warps = 132 * 4 * 5.0  # five on each scheduler, of 4,000 instructions each
     counts = Counts(warp_instructions=warps * 4000)
 
@@ -118,7 +118,7 @@ def test_schedulers_wait_for_code_from_beyond_their_own_caches() -> None:
     assert waits(size) == 0.0
     assert waits(16 * 4000) == pytest.approx(5 * 4000 * each)  # straight on: each instruction once
     assert waits(16 * 3000, 16 * 100) == pytest.approx(5 * 3000 * each)  # a small loop comes from the cache
-    assert waits(16 * 3000, 16 * 2600) == pytest.approx(5 * 4000 * each)  # one that it does not fit never does
+    assert waits(16 * 3000, 16 * 2800) == pytest.approx(5 * 4000 * each)  # one that it does not fit never does
     assert waits(16 * 12000, 16 * 11000) == 0.0  # a loop of 172 KB comes from beyond the 128 KiB of the SM
     assert waits(size * 10 / 9) == pytest.approx(
         5 * size * 10 / 9 / 16 * 5 / 10 * each

@@ -1,0 +1,50 @@
+"""A run of one SM: from its state at the start, by the simulation of its events, to what its readers ask for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .sm_records import Code, Floats, Integers, Machine, Paths, Run
+from .sm_simulation import simulate
+from .sm_state import ATOMICS, BEGUN, END, OFFSET, OVER, STRETCH, Warps, sm_at_start
+
+
+def simulate_sm(
+    code: Code,
+    paths: Paths,
+    machine: Machine,
+    resident: int,
+    blocks: int,
+    budget: int,
+    most: int = 0,
+    log: Floats | None = None,
+) -> Run:
+    """Run blocks on one SM until all have ended, or until the budget of instructions is used up.
+
+    Args:
+        code: the instructions.
+        paths: what the warps of each traced block issue; blocks take them in turn.
+        machine: the SM.
+        resident: blocks for whose warps it has places: those that begin together.
+        blocks: blocks that it runs one after the other.
+        budget: instructions to issue at most.
+        most: blocks that it holds where warps have ended before their blocks: when a block ends, as many begin as the places of
+            all ended warps hold. No more than begin together where it is 0.
+        log: shape ``(n, 3)``: warp, instruction and cycle of the first n instructions are written into it.
+    """
+    sm = sm_at_start(code, paths, machine, max(resident, most), blocks)
+    kept = np.zeros((0, 3)) if log is None else log
+    cycles, wave, issued = simulate(code, paths, machine, sm, resident, blocks, budget, kept)
+    finished = sm.blocks.finished[: sm.blocks.numbers[OVER]]
+    begun = int(sm.blocks.numbers[BEGUN])
+    return Run(
+        cycles, wave, issued, finished, sm.stalls, float(sm.memory.servers[ATOMICS]), _left(paths, sm.warps), begun
+    )
+
+
+def _left(paths: Paths, warps: Warps) -> Integers:
+    """Instructions that warps which have begun still have before them, one element for each of these."""
+    ends = np.append(0, np.cumsum(paths.length))
+    stretch, end = warps.places[:, STRETCH], warps.places[:, END]
+    left = np.where(stretch < end, ends[end] - ends[stretch] - warps.places[:, OFFSET], 0)
+    return np.asarray(left[left > 0], np.int64)
