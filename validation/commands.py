@@ -79,8 +79,8 @@ def measure(
 ) -> None:
     """Run configurations on this machine's GPU: check each result, time it in CUDA graphs, write a record.
 
-    FAMILY's problem options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`. What FILE.jsonl already
-    holds is not run again. Without a GPU the command says so in one line and ends with status 2.
+    `measure FAMILY --help` lists the problem's options (--height 2160 --filter-width 5 …). What FILE.jsonl already holds is not
+    run again. Without a GPU the command says so in one line and ends with status 2.
     """
     from .measuring import Selection, measure_prepared
 

@@ -87,7 +87,7 @@ def report(
 ) -> None:
     """Write a ranking, or with --measurements a validation, as one HTML page that needs no network.
 
-    The problem's options (--height 2160 --filter-width 5 …) are listed by `perfmodel families`.
+    `report FAMILY --help` lists the problem's options (--height 2160 --filter-width 5 …).
     """
     from perfmodel.core.choices import one_of
     from perfmodel.families.profiling import fidelity_of

@@ -103,25 +103,31 @@ def run(
     require_one_format(as_json, as_csv)
     budget = Budget(seconds=max_seconds, memory_bytes=max_memory_mib * 2**20, warp_instructions=max_instructions)
     sys.stdout.flush()
-    with _progress() as started:
-        found = run_program(
-            files or [],
-            gpu=gpu,
-            exe=exe,
-            arguments=context.meta[_PROGRAM_ARGUMENTS],
-            defines=defines_from(defines or []),
-            include=include or [],
-            options=options or [],
-            execute=one_of(Execute, "--execute", execute),
-            sm_clock_mhz=sm_clock_mhz,
-            l2=one_of(L2State, "--l2", l2),
-            calibration=None if calibration is None else str(calibration),
-            effort=Effort(seed=seed, budget=budget),
-            time_limit_s=time_limit,
-            stdout=_STANDARD_ERROR if as_json or as_csv else None,
-            report=note,
-            started=started,
-        )
+    early: list[ProgramRun] = []
+    try:
+        with _progress() as started:
+            found = run_program(
+                files or [],
+                gpu=gpu,
+                exe=exe,
+                arguments=context.meta[_PROGRAM_ARGUMENTS],
+                defines=defines_from(defines or []),
+                include=include or [],
+                options=options or [],
+                execute=one_of(Execute, "--execute", execute),
+                sm_clock_mhz=sm_clock_mhz,
+                l2=one_of(L2State, "--l2", l2),
+                calibration=None if calibration is None else str(calibration),
+                effort=Effort(seed=seed, budget=budget),
+                time_limit_s=time_limit,
+                stdout=_STANDARD_ERROR if as_json or as_csv else None,
+                report=note,
+                started=started,
+                ended_early=early.append,
+            )
+    finally:
+        if early and not (as_json or as_csv):
+            _print_early(early[0])
     if as_json:
         print_json(found.to_json())
     elif as_csv:
@@ -148,6 +154,13 @@ def _progress() -> Iterator[Callable[[str, int], None]]:
         return
     with console.status("building the program") as status:
         yield lambda kernel, number: status.update(f"launch {number}: {kernel}")
+
+
+def _print_early(found: ProgramRun) -> None:
+    """What is known of a program that was ended: what follows the launches that were done is not in the table."""
+    if found.launches:
+        note(f"{found.program} was ended; the table has the launches until then")
+        _print(found)
 
 
 def _print(found: ProgramRun) -> None:

@@ -29,7 +29,7 @@ Outcome = KernelProfile | PerfmodelError
 
 
 def fidelity_of(family: Family[Any, Any], asked: Fidelity) -> Fidelity:
-    """How deep a family's configurations are looked at: without closed forms all are executed with their caches.
+    """The fidelity of a family's configurations: that asked for, but ``simulated`` for a family without closed forms.
 
     Raises:
         InputError: closed forms are asked for where there are none.
@@ -71,7 +71,7 @@ Job = tuple[Family[Any, Any], Any, Any, Gpu, Depth]
 
 
 def depth_of(fidelity: Fidelity) -> Depth:
-    """What is executed of a launch that is looked at so deep."""
+    """What is executed of a launch at a fidelity."""
     return Depth.CACHES if fidelity is Fidelity.SIMULATED else Depth.MIDDLE_BLOCK
 
 

@@ -199,7 +199,7 @@ def rank(
     Args:
         problem: A problem such as ``Conv2d`` or ``TiledConv2d``.
         gpu: An id of ``gpu_ids()``, the path of a TOML file, ``"auto"``, or a ``Gpu``.
-        fidelity: How deep to look: ``analytic``, ``compiled`` (needs the extra ``compile``) or ``simulated``.
+        fidelity: Where counts come from: ``analytic``, ``compiled`` (needs the extra ``compile``) or ``simulated``.
         top: How many predictions to return.
         refine: How many candidates are compiled at most (at least ``top``): fewer where no other one is likely to be faster.
         sm_clock_mhz: SM clock; the boost clock by default.

@@ -164,6 +164,7 @@ def run_program(
     stdout: int | None = None,
     report: Callable[[str], None] = _nothing,
     started: Callable[[str, int], None] = _nothing,
+    ended_early: Callable[[ProgramRun], None] = _nothing,
 ) -> ProgramRun:
     """Build and run a CUDA program on the CPU, and predict its launches.
 
@@ -184,6 +185,7 @@ def run_program(
         stdout: file descriptor for what the program prints; standard output where None.
         report: called at once with each line that the user should see.
         started: called with the kernel's name and the number of each launch before it is executed.
+        ended_early: called with the launches that were done where the time limit or Ctrl-C ends the program; the error follows.
 
     Raises:
         InputError: files and exe are given both or not at all; a value is wrong.
@@ -210,6 +212,9 @@ def run_program(
         launches = Launches(scenario, effort or Effort(), mode, memory)
         simulator = Simulator(scenario.gpu, memory, launches, report, started)
         status = _run(program, arguments, memory, simulator, time_limit_s, stdout)
+    except (KeyboardInterrupt, SimulationError):
+        ended_early(_result(program, scenario, mode, -signal.SIGTERM, simulator))
+        raise
     finally:
         memory.close()
     return _result(program, scenario, mode, status, simulator)

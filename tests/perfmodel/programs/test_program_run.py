@@ -174,6 +174,30 @@ def test_a_program_that_does_not_end_is_ended(capfd: pytest.CaptureFixture[str])
     assert "failures: not ended after 0 s; give smaller arguments" in capfd.readouterr().err
 
 
+def test_ctrl_c_shows_the_launches_that_were_done(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "waits.cu"
+    source.write_text("""
+#include <signal.h>
+#include <unistd.h>
+__global__ void half(float *x) { x[threadIdx.x] *= 0.5f; }
+int main() {
+    float *x;
+    cudaMalloc(&x, 128);
+    for (int k = 0; k < 3; ++k) half<<<1, 32>>>(x);
+    cudaDeviceSynchronize();
+    kill(getppid(), SIGINT);
+    for (;;) pause();
+}
+""")
+    assert run(["run", str(source), "--gpu", "h200"]) == 130
+    printed = capfd.readouterr()
+    assert printed.out.startswith("waits.cu on h200: 3 launches, predicted ")
+    assert printed.err.splitlines()[-2:] == [
+        "perfmodel: waits.cu was ended; the table has the launches until then",
+        "perfmodel: interrupted; what was finished is kept",
+    ]
+
+
 def test_what_its_own_build_would_set_is_tried(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     main, other = tmp_path / "own.cu", tmp_path / "other.cu"
     main.write_text(
