@@ -173,6 +173,9 @@ def _value(node: ast.expr | ast.FunctionDef, around: tuple[ast.AST, ...], module
                 needed |= _loaded(statement)
         assert isinstance(function, _FUNCTIONS)
         chosen.append(function.args)
+    for one in ast.walk(module.tree):  # a branch of the file that asks for a GPU may import them
+        if isinstance(one, ast.Import | ast.ImportFrom) and _given(one) & needed.difference(names):
+            _run(one, names, module)
     for step in reversed(chosen):
         if isinstance(step, ast.arguments):
             _defaults(step, names, module)

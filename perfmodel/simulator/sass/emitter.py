@@ -81,6 +81,8 @@ class Emitter:
         self.index = 0
         self.guard = "None"
         self.live_after = 0
+        self.stores_slot = False
+        """Whether the instruction stores a word of the stack that is needed later."""
         self.written: set[int] = set()
         self.warp_wide: set[int] = set()
         self.reduction: str | None = None

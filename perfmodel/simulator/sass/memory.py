@@ -111,7 +111,7 @@ def emit_store(e: Emitter, i: MachineInstruction) -> None:
     if source is None:
         raise i.error("the operands of a store are not understood")
     values = e.stored(i, [(source, count)], space)
-    if not e.pool.moves(space):
+    if not (e.pool.moves(space) or e.stores_slot):
         e.line(f"touch{suffix}({arguments},{width * count},{e.guard})")
         return
     if width < 4:

@@ -24,6 +24,7 @@ from .clocks import asks_l2, cycles_of_units
 from .emitter import Effects, Emitter
 from .modifiers import require_known_modifiers
 from .registers import REGISTER_COUNT, members, number_of, type_of
+from .stack_slots import REGISTERS, with_stack_slots
 
 EMITTERS: dict[str, Callable[[Emitter, MachineInstruction], None]] = {
     **integer.EMITTERS,
@@ -149,6 +150,7 @@ class MachineProgram:
         self.unit_of_block.append(self.end)
         self.reductions = self._reductions()
         self.effects = self._effects() if effects is None else effects
+        """Of a recorded kernel; bits above those of registers are words of the stack (`with_stack_slots`)."""
         self.kept: frozenset[Space] = frozenset()
         self.live_after: list[int] = []
         self._find_live_registers()
@@ -205,7 +207,7 @@ class MachineProgram:
                 continue
             for k, instruction in enumerate(block.instructions):
                 effects[block.first + k] = self._effect(pool, block, k, instruction)
-        return effects
+        return with_stack_slots(self.instructions, effects, self.blocks, self.reached)
 
     def _effect(self, pool: Pool, block: CodeBlock, k: int, instruction: MachineInstruction) -> Effects:
         effect = Effects()
@@ -255,10 +257,16 @@ class MachineProgram:
         effect = self.effects[index]
         return effect.acts or bool(effect.writes & self.live_after[index])
 
+    def stores_slot(self, index: int) -> bool:
+        """Whether an instruction stores a word of the stack that is needed later."""
+        return bool(self.effects[index].writes & self.live_after[index] & ~REGISTERS)
+
     def _reads(self, effect: Effects, live: int) -> int:
         """Registers that an instruction reads, when ``live`` are needed behind it."""
         needed, reads = effect.writes & live, effect.roots
         if needed or (effect.acts and not effect.writes and effect.writes_space is None):
+            reads |= effect.values
+        if not self.trace and effect.writes & ~REGISTERS:  # where results count, all that is stored does
             reads |= effect.values
         if effect.writes_space is not None:
             moved = effect.writes_space in self.kept or (effect.writes_space is Space.GENERIC and bool(self.kept))
@@ -297,16 +305,15 @@ class MachineProgram:
 
     def live_out(self, unit: Unit) -> int:
         """Registers that are needed behind a unit."""
-        if unit.instructions:
-            return self.live_after[unit.first + len(unit.instructions) - 1]
-        return self.live_after[unit.first - 1]
+        last = unit.first + len(unit.instructions) - 1 if unit.instructions else unit.first - 1
+        return self.live_after[last] & REGISTERS
 
     # ---- what the scheduler asks
 
     @cached_property
     def register_bytes_per_lane(self) -> int:
         """Bytes of the registers that are live at once, at most."""
-        most = max((live.bit_count() for live in set(self.live_after)), default=0)
+        most = max(((live & REGISTERS).bit_count() for live in set(self.live_after)), default=0)
         return 4 * most
 
     @cached_property
@@ -390,7 +397,7 @@ class MachineProgram:
         bits = 0
         for effect in self.effects[unit.first : unit.first + len(unit.instructions)]:
             bits |= effect.roots | effect.values | effect.stored | effect.writes
-        return set(members(bits))
+        return set(members(bits & REGISTERS))
 
     def successors(self, unit: Unit) -> tuple[int, ...]:
         """Units that may follow; the index one past the last stands for the end of the thread."""

@@ -84,6 +84,7 @@ class MachineTranslation(UnitFunctions):
         if instruction.never or not self.program.is_needed(index):
             return
         e.reduction = self.program.reductions.get(index)
+        e.stores_slot = self.program.stores_slot(index)
         e.begin(index, instruction, self.program.live_after[index])
         emit_instruction(e, instruction)
 
