@@ -213,7 +213,7 @@ def validation_of(
         counts=count_agreement(
             counted, measured_counts(measurements.columns.iloc[rows]), shared_l2_bytes(scenario.gpu)
         ),
-        notes=_notes(predicted, measurements),
+        notes=_notes(predicted, measurements, scenario.gpu),
         measured_s=measurements.time_s[rows],
         predicted_s=predicted.seconds[rows],
     )
@@ -232,8 +232,9 @@ def _left_out(predicted: PredictedRows, measurements: Measurements) -> list[str]
     return notes
 
 
-def _notes(predicted: PredictedRows, measurements: Measurements) -> tuple[str, ...]:
-    notes = _left_out(predicted, measurements)
+def _notes(predicted: PredictedRows, measurements: Measurements, gpu: Gpu) -> tuple[str, ...]:
+    doubt = measurements.doubt_about(gpu)
+    notes = ([] if doubt is None else [doubt]) + _left_out(predicted, measurements)
     if predicted.approximate.any():
         notes.append(
             f"{int(predicted.approximate.sum())} rows take the stored counts of an equivalent configuration "

@@ -12,7 +12,7 @@ import typer
 
 from ..errors import InputError
 from .options import EXTRA_WORDS, FidelityOption, JsonOption, SeedOption, SpaceOption, for_each, source_families
-from .output import print_json, print_table, progress_bar, require_writable, write_target
+from .output import note, print_json, print_table, progress_bar, require_writable, write_target
 
 if TYPE_CHECKING:
     from ..calibration.measured_runs import MeasuredRuns
@@ -130,6 +130,8 @@ def read_pairs(
     for family, name, path, query in zip(chosen, gpus, files, queries, strict=True):
         scenario = scenario_of(name)
         rows = read_measurements(path, family, scenario.l2).drawn(query or None, sample, seed)
+        if (doubt := rows.doubt_about(scenario.gpu)) is not None:
+            note(doubt)
         pairs.append(Pair(family=family, scenario=scenario, rows=rows))
     return pairs
 

@@ -176,6 +176,17 @@ def _plain_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]|\b(?:nvidia|geforce|tesla)\b", "", name.casefold())
 
 
+def is_another_gpu(name: str, gpu: Gpu) -> bool:
+    """Whether a name that a file or a driver gives is that of another GPU; not so where one of the two is unknown.
+
+    >>> is_another_gpu("NVIDIA H200", load_gpu("rtx-4090")), is_another_gpu("NVIDIA H200", load_gpu("h200"))
+    (True, False)
+    """
+    named = _names().get(_plain_name(name))
+    own = gpu.id if gpu.id in gpu_ids() else _names().get(_plain_name(gpu.name))
+    return None not in (named, own) and named != own
+
+
 def _gpu_id(name: str) -> str:
     if name == "auto":
         return _present_gpu_id()

@@ -18,6 +18,8 @@ from ..core.files import read_text
 from ..core.units import SECONDS_PER_MS
 from ..errors import InputError
 from ..families.base import Batch, Family
+from ..gpus.catalogue import is_another_gpu
+from ..gpus.gpu import Gpu
 from ..launch.expression import parse_expression
 from ..launch.launch import L2State
 from .columns import (
@@ -215,6 +217,10 @@ class Measurements:
         """Where the run gave a time."""
         return np.isfinite(self.time_s)
 
+    def doubt_about(self, gpu: Gpu) -> str | None:
+        """What to say where the file names another GPU than the one that its times are taken for."""
+        return f"{self.path}: was measured on {self.gpu}, not on {gpu.id}" if is_another_gpu(self.gpu, gpu) else None
+
     def take(self, rows: NDArray[Any]) -> Measurements:
         """The rows with the given indices or under the given mask, with the problems that they measured."""
         kept, index = np.unique(self.problem_index[rows], return_inverse=True)
@@ -228,8 +234,14 @@ class Measurements:
         )
 
     def drawn(self, query: str | None, sample: int | None, seed: int) -> Measurements:
-        """The rows that a query keeps, if one is given, and of these as many as are to be drawn, in the file's order."""
+        """The rows that a query keeps, if one is given, and of these as many as are to be drawn, in the file's order.
+
+        Raises:
+            InputError: The query is wrong, or keeps no row.
+        """
         rows = self if query is None else self.where(query)
+        if query is not None and not len(rows):
+            raise InputError(f"--filter {query!r}: holds for none of the {len(self)} rows of {self.path}")
         if sample is None or sample >= len(rows):
             return rows
         return rows.take(np.sort(np.random.default_rng(seed).choice(len(rows), size=sample, replace=False)))

@@ -104,6 +104,23 @@ def test_registers_are_compared_where_they_were_recorded(tmp_path: Path) -> None
     assert not any("registers" in note for note in validated(tmp_path, without).notes)
 
 
+def test_a_file_of_another_gpu_is_named(tmp_path: Path) -> None:
+    def doubts(name: str) -> list[str]:
+        notes = validated(tmp_path, [row | {"gpu": name} for row in rows_of(4)]).notes
+        return [note for note in notes if "was measured on" in note]
+
+    assert doubts("NVIDIA GeForce RTX 2080 Ti") == doubts("a card that nobody knows") == doubts("") == []
+    assert doubts("rtx-3090") == [f"{tmp_path / 'measured.csv'}: was measured on rtx-3090, not on rtx-2080-ti"]
+
+
+def test_a_query_that_keeps_no_row_is_named(tmp_path: Path) -> None:
+    path = file_of(tmp_path, rows_of(4))
+    with pytest.raises(
+        InputError, match=r"--filter 'tile_size_y > 9': holds for none of the 4 rows of .*measured\.csv$"
+    ):
+        read_measurements(path, FAMILY).drawn("tile_size_y > 9", None, 0)
+
+
 def test_several_problems_are_predicted_each_for_itself(tmp_path: Path) -> None:
     other = replace(PROBLEM, width=1024)
     (prediction,) = predict_all(other, [TiledConv2dConfiguration()], UNDER, Fidelity.ANALYTIC)
