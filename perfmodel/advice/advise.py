@@ -203,7 +203,7 @@ def advise(analysis: Analysis) -> Advised:
 def advise_on(subject: Subject, with_registers: Callable[[int], KernelProfile]) -> Advised:
     """What to change in an executed launch; ``with_registers`` compiles for fewer registers and executes what that gives."""
     now = subject.prediction.time.predicted_s
-    found = [candidate for kind in _KINDS for candidate in kind(subject)]
+    found = [one for kind in _KINDS for one in kind(subject) if _meets_as(subject, one)]
     seconds = _predicted(subject, found)
     least = noise().least_difference
     advice = []
@@ -231,6 +231,12 @@ def advise_on(subject: Subject, with_registers: Callable[[int], KernelProfile]) 
         if one.kind in _SPACES and len(one.places) == 1
     )
     return Advised(least_gain=least, changes=_worth_most(advice, least), excess=excess)
+
+
+def _meets_as(subject: Subject, candidate: Candidate) -> bool:
+    """Whether warps of the changed launch meet at ``mbarrier`` objects as those of the launch itself, if these do."""
+    own, changed = subject.profile.traces, candidate.profile.traces
+    return own is None or changed is None or bool(len(own.phases)) == bool(len(changed.phases))
 
 
 def _predicted(subject: Subject, candidates: Sequence[Candidate]) -> list[float]:

@@ -17,6 +17,7 @@ from ..ir.instruction import Space
 from ..memory.access_counts import READS, InstructionCount
 from ..profiles.kernel_profile import KernelProfile
 from ..profiles.load_streams import CUT, WarpPart, first_touches, regrouped
+from ..profiles.phase_streams import NO_PHASES
 from ..profiles.warp_traces import WarpTraces
 from ..simulator.access import Action
 from .subject import Subject
@@ -385,7 +386,7 @@ def _sequence(traces: WarpTraces, warp: int) -> Integers:
 
 
 def _of_sequences(traces: WarpTraces, sequences: list[Integers]) -> WarpTraces:
-    """Traces of warps that issue these instructions."""
+    """Traces of warps that issue these instructions; how they meet at ``mbarrier`` objects is not known."""
     firsts: list[Any] = []
     lengths: list[Any] = []
     offsets = [0]
@@ -399,6 +400,7 @@ def _of_sequences(traces: WarpTraces, sequences: list[Integers]) -> WarpTraces:
         first=np.concatenate(firsts).astype(np.int64),
         length=np.concatenate(lengths).astype(np.int64),
         offsets=np.array(offsets, np.int64),
+        phases=NO_PHASES,
     )
 
 

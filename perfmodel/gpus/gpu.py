@@ -91,6 +91,7 @@ class Gpu:
     l1_fill_cycles: Rate
     l1_cycles_per_request: Rate
     l1_wavefront_latency_cycles: Rate
+    async_copy_cycles: Cost
     constant_cache_bytes: Positive
     constant_cache_ways: Positive
     constant_word_cycles: Rate
@@ -105,6 +106,8 @@ class Gpu:
     cluster_sm_share: Share
     distributed_shared_latency_cycles: float
     distributed_shared_bytes_per_cycle: Rate
+    bulk_copy_bytes_per_cycle: Rate
+    bulk_copy_first_cycles: Cost
     l2_bytes: Positive
     l2_read_bytes_per_s: Rate
     l2_port_bytes_per_cycle: Positive

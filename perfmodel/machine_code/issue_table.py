@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, CONSTANT_BANK_BYTES, CONSTANT_LINE_BYTES
 from .instruction import MachineInstruction
-from .matrix_products import tensor_work
+from .matrix_products import shared_bytes_of_product, tensor_work
 from .opcodes import LOADS_THROUGH_L1
 from .operands import Immediate
 from .program import MachineCode
@@ -76,6 +77,20 @@ class Wait(IntEnum):
     """Waits until what the warp has stored is seen by all SMs."""
     CLUSTER_BARRIER = 16
     """Waits for the warps of all blocks of the cluster."""
+    PHASE_WAIT = 17
+    """Waits until a phase of an ``mbarrier`` is over."""
+    PHASE_ARRIVAL = 18
+    """Arrives at an ``mbarrier``."""
+    COPIES_ARRIVAL = 19
+    """Arrives at an ``mbarrier`` when the warp's asynchronous copies are there."""
+    BULK_LOAD = 20
+    """Starts a bulk copy (TMA) to shared memory, whose bytes an ``mbarrier`` waits for."""
+    BULK_STORE = 21
+    """Starts a bulk copy to global memory."""
+    GROUP_PRODUCT = 22
+    """A product of a warpgroup, which goes on beside its warps."""
+    PRODUCT_WAIT = 23
+    """Waits for groups of products of a warpgroup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +106,14 @@ class IssueTable:
         read_barrier: Scoreboard that the operands release, 7 for none.
         wait_mask: Scoreboards that must be free before it issues, one bit for each.
         bank_reads: Registers read from each bank, shape ``(n, 2)``.
-        groups_left: Groups of copies that a `Wait.COPY_WAIT` lets run on.
+        groups_left: Groups of copies or of products that a `Wait.COPY_WAIT` or `Wait.PRODUCT_WAIT` lets run on; of a
+            `Wait.GROUP_PRODUCT` 1 where it is the last of its group, else 0.
         tensor_rate: `TensorRate` of matrix products.
         tensor_operations: Operations of a matrix product of one warp; negative for its part of a ``wgmma``.
         constant_line: Line of constant memory whose place stands in the instruction, among all banks; -1 for none, and for
             kernel parameters.
+        product_bytes: Bytes of shared memory that a warp's part of a ``wgmma`` reads.
+        past_l1: 1 for asynchronous copies that pass L1 by, else 0.
         generic_bytes: Bytes of a lane of a generic access, which may reach the shared memory of another block; 0 for others.
     """
 
@@ -112,6 +130,8 @@ class IssueTable:
     tensor_operations: Integers
     constant_line: Integers
     generic_bytes: Integers
+    product_bytes: Integers
+    past_l1: Integers
 
     def __len__(self) -> int:
         return len(self.pipe)
@@ -141,6 +161,10 @@ _WAITS = {
     "votes": Wait.VARIABLE,
     "constant_load": Wait.VARIABLE,
 }
+
+
+_OF_PHASES = frozenset({"SYNCS", "ARRIVES", "STAS", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"})
+_GROUP = re.compile(r"\bgsb\d")
 
 
 def pipe_of(instruction: MachineInstruction) -> Pipe:
@@ -187,6 +211,12 @@ def wait_of_result(instruction: MachineInstruction) -> Wait:
         return Wait.FENCE
     if name == "UCGABAR_WAIT":
         return Wait.CLUSTER_BARRIER
+    if name == "WARPGROUP" and instruction.has("DEPBAR"):
+        return Wait.PRODUCT_WAIT
+    if name in _OF_PHASES:
+        return _of_phase(instruction)
+    if instruction.class_name == "tensor" and tensor_work(instruction)[2]:
+        return Wait.GROUP_PRODUCT
     if instruction.class_name == "global_reduction":
         return Wait.GLOBAL_REDUCTION if name.startswith("RED") else Wait.GLOBAL_ATOMIC
     if name in _BRANCHES:
@@ -196,6 +226,26 @@ def wait_of_result(instruction: MachineInstruction) -> Wait:
     if name in _XU or name in _SPECIAL_REGISTERS or name in _CONSTANTS:
         return Wait.VARIABLE
     return _WAITS.get(instruction.class_name, Wait.FIXED)
+
+
+def _of_phase(instruction: MachineInstruction) -> Wait:
+    """What an instruction does with an ``mbarrier``, or as a bulk copy."""
+    name = instruction.name
+    if name == "SYNCS":
+        if instruction.has("PHASECHK"):
+            return Wait.PHASE_WAIT
+        return Wait.PHASE_ARRIVAL if instruction.has("ARRIVE") else Wait.FIXED
+    if name in ("ARRIVES", "STAS"):
+        return Wait.COPIES_ARRIVAL if name == "ARRIVES" else Wait.PHASE_ARRIVAL
+    if name == "UTMALDG":
+        return Wait.BULK_LOAD
+    if name in ("UBLKCP", "UBLKRED"):
+        parts = instruction.parts
+        ways = [(to, by) for to, by in pairwise(parts) if {to, by} <= {"S", "G"}]
+        if ("S", "S") in ways:
+            return Wait.FIXED
+        return Wait.BULK_LOAD if ("S", "G") in ways else Wait.BULK_STORE
+    return Wait.BULK_STORE
 
 
 def issue_table(code: MachineCode) -> IssueTable:
@@ -217,6 +267,8 @@ def issue_table(code: MachineCode) -> IssueTable:
         tensor_operations=np.array([-count if group else count for _, count, group in products], np.int64),
         constant_line=np.array([_constant_line(i) for i in instructions], np.int64),
         generic_bytes=np.array([_generic_bytes(i) for i in instructions], np.int64),
+        past_l1=np.array([i.copies_past_l1 for i in instructions], np.int64),
+        product_bytes=np.array([shared_bytes_of_product(i) for i in instructions], np.int64),
     )
 
 
@@ -241,7 +293,10 @@ def _generic_bytes(instruction: MachineInstruction) -> int:
 
 
 def _groups_left(instruction: MachineInstruction) -> int:
-    if wait_of_result(instruction) is not Wait.COPY_WAIT:
+    wait = wait_of_result(instruction)
+    if wait is Wait.GROUP_PRODUCT:
+        return int(_GROUP.search(instruction.operand_text) is not None)
+    if wait not in (Wait.COPY_WAIT, Wait.PRODUCT_WAIT):
         return 0
     last = instruction.operands[-1]
     return last.value or 0 if isinstance(last, Immediate) else 0

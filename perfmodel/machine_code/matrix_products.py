@@ -152,3 +152,19 @@ def tensor_work(instruction: MachineInstruction) -> tuple[TensorRate, float, boo
     of_warpgroup = rows == WARPGROUP_ROWS
     warps = WARPGROUP_WARPS if of_warpgroup else 1
     return rate_of(product), 2.0 * rows * columns * depth / warps, of_warpgroup
+
+
+def shared_bytes_of_product(instruction: MachineInstruction) -> int:
+    """Bytes of shared memory that a warp's part of a ``wgmma`` reads; 0 for other instructions.
+
+    The second factor always lies there, the first one where it is not given in registers.
+    """
+    if not tensor_work(instruction)[2]:
+        return 0
+    product = product_of(instruction)
+    rows, columns, depth = product.shape
+    first_in_shared = instruction.operand_text.split(",")[1].strip().startswith("gdesc")
+    bits = depth * (
+        rows * first_in_shared * ELEMENT_BITS[product.factors[0]] + columns * ELEMENT_BITS[product.factors[1]]
+    )
+    return bits // 8 // WARPGROUP_WARPS

@@ -41,6 +41,8 @@ class WarpLatencies:
     fence: int
     far: int
     slow: int
+    phase: int
+    product: int
     operands: int
 
 

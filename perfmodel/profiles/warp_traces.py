@@ -25,6 +25,7 @@ from ..simulator.schedule import BlockPath
 from .access_patterns import AccessPatterns, PatternObserver
 from .constant_walks import NO_WALKS, ConstantObserver, ConstantWalks
 from .load_streams import LoadObserver, LoadStreams, joined
+from .phase_streams import NO_PHASES, PhaseStreams, phase_streams
 from .totals import texture_passes
 
 _OBJECTS = (Space.TEXTURE, Space.SURFACE)
@@ -70,6 +71,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         memory: What the memory instructions ask for.
         loads: Requests of global loads one by one.
         constants: Reads of constants by index, of the observed blocks.
+        phases: What warps do with ``mbarrier`` objects and bulk copies.
         first: First instruction of each stretch.
         length: Its number of instructions.
         offsets: Shape ``(blocks * warps_per_block + 1,)``.
@@ -96,6 +98,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
     patterns: AccessPatterns | None = None
     active_lanes: Floats | None = None
     constants: ConstantWalks = NO_WALKS
+    phases: PhaseStreams = NO_PHASES
 
     @property
     def blocks(self) -> int:
@@ -118,6 +121,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             offsets=np.array(offsets, np.int64),
             instructions=self.instructions[list(blocks)],
             loads=self.loads.of_blocks(blocks),
+            phases=self.phases.of_blocks(blocks),
         )
 
     def executions(self) -> Integers:
@@ -138,6 +142,8 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         if self.active_lanes is not None:
             arrays["active_lanes"] = self.active_lanes
         arrays |= _prefixed("constants", self.constants)
+        if len(self.phases):
+            arrays |= _prefixed("phases", self.phases)
         arrays |= _prefixed(
             "loads", replace(self.loads, **{name: _steps(getattr(self.loads, name)) for name in _RISING})
         )
@@ -159,12 +165,21 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
                 if "constants_lines" in archive
                 else NO_WALKS
             )
+            known = "phases_instruction" in archive
+            phases = PhaseStreams(**_unprefixed("phases", PhaseStreams, archive)) if known else NO_PHASES
         own["warps_per_block"], own["whole_grid"] = int(own["warps_per_block"]), bool(own["whole_grid"])
         own["observed"] = int(own["observed"])
         loads = replace(loads, **{name: np.cumsum(getattr(loads, name)) for name in _RISING})
         patterns = AccessPatterns(**seen) if seen else None
         return cls(
-            table=table, memory=memory, loads=loads, patterns=patterns, active_lanes=lanes, constants=constants, **own
+            table=table,
+            memory=memory,
+            loads=loads,
+            patterns=patterns,
+            active_lanes=lanes,
+            constants=constants,
+            phases=phases,
+            **own,
         )
 
 
@@ -180,7 +195,7 @@ def _steps(values: Integers) -> Integers:
     return np.diff(values, prepend=0)
 
 
-_ABSENT = {"constant_line": -1, "generic_bytes": 0}
+_ABSENT = {"constant_line": -1, "generic_bytes": 0, "product_bytes": 0, "past_l1": 0}
 """Fields of the issue table that older archives do not have, and what stands for them."""
 
 
@@ -197,7 +212,9 @@ def _loads(archive: Mapping[str, Any]) -> LoadStreams:
     return LoadStreams(**{"common": np.zeros_like(known["sectors"]), **known})
 
 
-def _prefixed(prefix: str, record: MemoryDemand | LoadStreams | AccessPatterns | ConstantWalks) -> dict[str, Any]:
+def _prefixed(
+    prefix: str, record: MemoryDemand | LoadStreams | AccessPatterns | ConstantWalks | PhaseStreams
+) -> dict[str, Any]:
     return {f"{prefix}_{name}": value for name, value in asdict(record).items()}
 
 
@@ -334,6 +351,7 @@ def traces_of(
         else observer.patterns.patterns(len(code.instructions), sorted(followed)),
         active_lanes=active_lanes,
         constants=observer.constants.walks(sorted(followed)),
+        phases=phase_streams([path.phases for path, _ in ways], warps),
     )
 
 

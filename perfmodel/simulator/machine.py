@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from .block_classes.stored import StoredSteps
 from .block_classes.values import FollowedValue
 from .faults import FATAL, Fault, FaultError, FaultKind, fault_of
 from .global_memory import GlobalMemory
+from .phases import PhaseLog
 from .plan import Families, Mask, Plan, both, rows_and_warps
 from .printed_text import PrintedText
 from .race_detector import RaceDetector
@@ -61,6 +62,8 @@ class Environment:
     families: Families = field(default_factory=Families)
     printed: PrintedText | None = None
     """Where the text goes that lanes print; it is dropped when None."""
+    phases: Mapping[int, PhaseLog] = field(default_factory=dict)
+    """Of the blocks of which it is noted, what their warps do with ``mbarrier`` objects."""
     heap: DeviceHeap | None = None
     """The heap of ``malloc``, where the kernel calls it."""
     _symbols: dict[tuple[str, ScalarType], Values] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from ..errors import SimulationError
 from .block_classes.classes import NotFollowedError
 from .faults import WaitsForBlocksError
 from .machine import Batch, Lanes
+from .phases import PhaseLog
 from .plan import Mask, rows_and_warps
 from .program import Unit
 from .synchronization import Synchronization
@@ -53,11 +54,12 @@ class BlockPath:
     """The way of one block's warps through the code: for each step the first and the last place, and which warps took it.
 
     ``None`` stands for all warps. Of long ways the first `PATH_STEPS` are kept. ``lanes`` is how many lanes executed each
-    unit, over all visits.
+    unit, over all visits, ``phases`` what they do with ``mbarrier`` objects.
     """
 
     lanes: NDArray[np.int64]
     steps: list[tuple[int, int, Mask | None]] = field(default_factory=list)
+    phases: PhaseLog = field(default_factory=PhaseLog)
 
     def add(self, first: int, last: int, warps: Mask | None) -> None:
         """Add a step of some warps, shape ``(warps,)``."""

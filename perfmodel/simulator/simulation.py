@@ -317,6 +317,7 @@ def run_launch(
     by_warp = {block: np.zeros((warps, places), np.int64) for block in options.visits_by_warp}
     paths = {block: BlockPath(np.zeros(places, np.int64)) for block in by_warp}
     tally = Tally(np.zeros(places, np.int64), by_block, by_warp, paths=paths)
+    environment.phases = {block: path.phases for block, path in paths.items()}
     limits = Limits(budget.warp_instructions, budget.seconds, budget.deadline_s)
     rows = max(rows // environment.cluster_blocks, 1) * environment.cluster_blocks
     run, positions = _with_companions(launch, blocks)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import BANK_BYTES, CONSTANT_LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..core.constants import BANK_BYTES, CONSTANT_LINE_BYTES, SECTOR_BYTES, SHARED_BANKS, WARP_SIZE
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, Pipe, Wait
-from ..machine_code.matrix_products import TensorRate
+from ..machine_code.matrix_products import WARPGROUP_WARPS, TensorRate
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
 from .sm_loads import Loads, dram_share, filled_for_stores, first_parts, is_atomic, is_load, misses
 from .sm_model import SmModel
@@ -52,6 +52,8 @@ def code_of(
     on_a_word = lanes_on_a_word(memory, wait, counts, scale)
     write_cycles = np.maximum(write_cycles, atomic_cycles(memory, wait, traces.active_lanes, on_a_word, active, gpu))
     data_cycles, latency = data_pipe(memory, wait, on_a_word, gpu)
+    past = (wait == Wait.ASYNC_COPY) & (table.past_l1 > 0)
+    data_cycles = np.where(past, np.maximum(np.ceil(memory.lines / gpu.l1_tags_per_cycle), 1.0), data_cycles)
     walk = np.full(len(table), -1)
     walk[traces.constants.instructions] = np.arange(len(traces.constants.instructions))
     # what lies between a hit in L1 and the end of the texture pipe
@@ -104,7 +106,8 @@ def data_pipe(memory: MemoryDemand, wait: NDArray[np.int64], lanes_on_a_word: fl
     cycles = np.maximum(lines, np.where(loads, gpu.l1_cycles_per_request, 1.0))
     shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
     cycles = np.where(wait == Wait.SHARED, shared, cycles)
-    cycles = np.where(wait == Wait.ASYNC_COPY, np.maximum(memory.lines + memory.wavefronts, 1.0), cycles)
+    looked_up = np.ceil(memory.lines / gpu.l1_tags_per_cycle)
+    cycles = np.where(wait == Wait.ASYNC_COPY, np.maximum(looked_up, memory.wavefronts) + gpu.async_copy_cycles, cycles)
     returned = np.where(wait == Wait.GLOBAL_ATOMIC, 2.0, 1.0)
     cycles = np.where(is_atomic(wait), np.maximum(memory.lines, 1.0) * lanes_on_a_word * returned, cycles)
     cycles = np.where(wait == Wait.CONSTANT, gpu.constant_word_cycles * words, cycles)
@@ -223,7 +226,14 @@ def tensor_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     of_warps = (table.tensor_operations > 0) & (table.tensor_rate != TensorRate.F64)
     rate = rates[table.tensor_rate] * np.where(of_warps, gpu.tensor_warp_share, 1.0)
     cycles = np.abs(table.tensor_operations) * float(gpu.schedulers_per_sm) / np.maximum(rate, 1.0)
-    return np.asarray(np.where(rate > 0, cycles, 0.0), np.float64)
+    cycles = np.maximum(np.where(rate > 0, cycles, 0.0), _product_reads(table, gpu))
+    return np.asarray(cycles, np.float64)
+
+
+def _product_reads(table: IssueTable, gpu: Gpu) -> Floats:
+    """Cycles in which shared memory gives a warpgroup the factors that lie there: to all of its warps at once."""
+    bytes_per_cycle = SHARED_BANKS * BANK_BYTES / gpu.shared_cycles_per_wavefront
+    return WARPGROUP_WARPS * table.product_bytes / bytes_per_cycle
 
 
 def issue_slot_cycles(table: IssueTable, gpu: Gpu) -> Floats:

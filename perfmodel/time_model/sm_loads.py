@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ class Loads:
     """Chances of loads to be missed by L1 and to wait for DRAM.
 
     Of sectors that a block asks for first, its own and those that are ``common`` to blocks all over the grid, and of sectors that
-    it asks for ``again``.
+    it asks for ``again``. L2 is asked for the part ``bulk_asked`` of what bulk copies bring: some answers serve several SMs.
     """
 
     first_missed: float
@@ -33,6 +34,7 @@ class Loads:
     common_far: float
     again: float
     again_far: float
+    bulk_asked: float = 1.0
 
 
 def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu, model: SmModel) -> Loads:
@@ -44,6 +46,7 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
     long as its first requests account for all that DRAM gives.
     """
     memory, loads, wait = traces.memory, traces.loads, traces.table.wait
+    bulk = _bulk_loads(traces)
     scale = float(launch.blocks) / traces.observed
     waves = max(1.0, float(launch.blocks) / gpu.sm_count / max(blocks_per_sm, 1))
     end = loads.group_offsets[traces.observed]
@@ -51,8 +54,10 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
     common = loads.common[:end] > 0
     of_all = followed_scale * float(loads.sectors[:end][common].sum())
     own = followed_scale * float(loads.sectors[:end][~common].sum())
+    of_all += scale * bulk.common_sectors
+    own += scale * bulk.own_sectors
     first = own + of_all
-    asked = scale * float((memory.requests * memory.sectors) @ is_load(wait))
+    asked = scale * (float((memory.requests * memory.sectors) @ is_load(wait)) + bulk.own_sectors + bulk.common_sectors)
     missed = min(missed_sectors(counts), asked)
     first_missed = min(1.0, missed / own) if own else 0.0
     common_missed = min(1.0, max(0.0, missed - own) / of_all) if of_all else 0.0
@@ -60,8 +65,10 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
     of_stores = filled_for_stores(traces, counts, launch, gpu)
     fills = (float(counts.dram_read_bytes) / SECTOR_BYTES - of_stores) / gpu.l2_fill_sectors
     fresh = followed_scale * fresh_requests(loads, gpu)[:end]
+    own_fresh = float(fresh[~common].sum()) + scale * bulk.own_fresh
+    common_fresh = float(fresh[common].sum()) + scale * bulk.common_fresh
     far, any_far = [], fills > 0.0
-    for missing in (first_missed * float(fresh[~common].sum()), common_missed * float(fresh[common].sum())):
+    for missing in (first_missed * own_fresh, common_missed * common_fresh):
         share = min(1.0, max(0.0, fills) / max(missing, 1.0))
         far.append(share + model.joint_waits * (1.0 - share) / waves if any_far else 0.0)
         fills -= missing
@@ -72,6 +79,7 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
         common_missed=common_missed,
         common_far=far[1],
         again=min(1.0, again),
+        bulk_asked=min(1.0, missed / first) if first else 1.0,
         again_far=min(1.0, left / (missed - first)) if missed > first else 0.0,
     )
 
@@ -88,8 +96,39 @@ def filled_for_stores(traces: WarpTraces, counts: Counts, launch: Launch, gpu: G
     """Sectors that DRAM gives because they are changed in part while L2 does not hold them: what loads do not account for."""
     changed = float(first_parts(traces.memory, traces.table.wait) @ traces.memory.requests)
     fresh = float(fresh_requests(traces.loads, gpu)[: traces.loads.group_offsets[traces.observed]].sum())
-    left = float(counts.dram_read_bytes) / SECTOR_BYTES - _followed_scale(traces, launch) * fresh * gpu.l2_fill_sectors
-    return min(float(launch.blocks) / traces.observed * changed, max(0.0, left))
+    bulk, scale = _bulk_loads(traces), float(launch.blocks) / traces.observed
+    asked = _followed_scale(traces, launch) * fresh + scale * (bulk.own_fresh + bulk.common_fresh)
+    left = float(counts.dram_read_bytes) / SECTOR_BYTES - asked * gpu.l2_fill_sectors
+    return min(scale * changed, max(0.0, left))
+
+
+class _BulkLoads(NamedTuple):
+    """What bulk copies of the observed blocks read: sectors, and pairs of which they have read none before."""
+
+    own_sectors: float
+    common_sectors: float
+    own_fresh: float
+    common_fresh: float
+
+
+def _bulk_loads(traces: WarpTraces) -> _BulkLoads:
+    phases = traces.phases
+    if not len(phases):
+        return _BulkLoads(0.0, 0.0, 0.0, 0.0)
+    counted = bulk_events(traces, Wait.BULK_LOAD)
+    parts = [
+        float(values[counted & (phases.common == common)].sum())
+        for values in (phases.sectors, phases.fresh)
+        for common in (0, 1)
+    ]
+    return _BulkLoads(*parts)
+
+
+def bulk_events(traces: WarpTraces, kind: Wait) -> NDArray[np.bool_]:
+    """Which events of the observed blocks are bulk copies of a kind."""
+    phases = traces.phases
+    of_kind = (traces.table.wait[np.maximum(phases.instruction, 0)] == kind) & (phases.instruction != CUT)
+    return np.asarray(of_kind & (phases.event_blocks(traces.warps_per_block) < traces.observed), np.bool_)
 
 
 def fresh_requests(loads: LoadStreams, gpu: Gpu) -> NDArray[np.int64]:

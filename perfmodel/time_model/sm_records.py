@@ -76,7 +76,7 @@ class Paths(NamedTuple):
     Constants are known by their lines, and these by the group of lines that come from L2 together (``constant_far``),
     and by the set of the caches that they belong to.
 
-    Without any request, loads go behind L1 by chance alone.
+    Without any request, loads go behind L1 by chance alone. Events are those of `PhaseStreams`.
     """
 
     first: Integers
@@ -96,6 +96,14 @@ class Paths(NamedTuple):
     walks: int
     constant_far: Integers
     constant_set: Integers
+    event_instruction: Integers
+    event_phase: Integers
+    event_sectors: Integers
+    event_fresh: Integers
+    event_common: Integers
+    event_offsets: Integers
+    phase_ends: Integers
+    phase_offsets: Integers
 
 
 class Machine(NamedTuple):
@@ -118,6 +126,12 @@ class Machine(NamedTuple):
     latency of L2 later. Each scheduler keeps ``constant_sets`` of ``constant_ways`` lines of constants for operands, the SM as
     many for what is loaded by index; others come one in ``constant_operand_line_cycles`` or ``constant_line_cycles``, after
     ``constant_latency``, and after ``constant_far_latency`` where the SM reads them first.
+
+    A warp goes on ``phase_latency`` after the end of the phase that it waits for. The engine of bulk copies takes
+    ``bulk_bytes_per_cycle``, and begins the first one ``bulk_first_cycles`` later.
+    What comes passes the SM's port to L2; L2 is asked for the part ``bulk_asked`` of it, as some answers serve several SMs.
+    Copies to global memory leave the SM at ``store_bytes_per_cycle``, and the part ``bulk_written`` of them goes on to DRAM.
+    A warp goes on ``product_latency`` after tensor cores have done the last product of a warpgroup that it waits for.
     """
 
     schedulers: int
@@ -168,6 +182,14 @@ class Machine(NamedTuple):
     constant_latency: float
     constant_far_latency: float
     cluster_barrier_cycles: float
+    phase_latency: float
+    bulk_bytes_per_cycle: float
+    bulk_first_cycles: float
+    store_bytes_per_cycle: float
+    bulk_port_bytes_per_cycle: float
+    bulk_asked: float
+    bulk_written: float
+    product_latency: float
 
 
 class Run(NamedTuple):

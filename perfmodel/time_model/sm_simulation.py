@@ -7,14 +7,21 @@ disk does not notice changes in other files, so all that it compiles together is
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import numba
-
 from ..core.constants import LINE_BYTES, SECTOR_BYTES
 from ..machine_code.issue_table import BANKS, Pipe, Wait
 from ..profiles.load_streams import CUT
+from .sm_asynchronous import (
+    FunctionT,
+    answered,
+    begin_phases,
+    compiled,
+    freed,
+    hold_back,
+    is_cut,
+    meet,
+    multiplied,
+    multiply,
+)
 from .sm_records import Code, Floats, Integers, Machine, Paths, Stall
 from .sm_state import (
     AGE,
@@ -49,6 +56,7 @@ from .sm_state import (
     NEXT,
     OFFSET,
     OVER,
+    PRODUCT,
     READY,
     REQUEST,
     SCOREBOARDS,
@@ -74,6 +82,8 @@ _NOBODY_ASKS, _ANY_GROUP = -2, -1
 _COPY_GROUP, _COPY_WAIT, _BARRIER = int(Wait.COPY_GROUP), int(Wait.COPY_WAIT), int(Wait.BARRIER)
 _CONSTANT, _BRANCH = int(Wait.CONSTANT), int(Wait.BRANCH)
 _FENCE, _CLUSTER_BARRIER = int(Wait.FENCE), int(Wait.CLUSTER_BARRIER)
+_PHASE_WAIT, _BULK_STORE = int(Wait.PHASE_WAIT), int(Wait.BULK_STORE)
+_GROUP_PRODUCT, _PRODUCT_WAIT = int(Wait.GROUP_PRODUCT), int(Wait.PRODUCT_WAIT)
 _FMA, _FMA_HEAVY, _FMA_LITE = int(Pipe.FMA), int(Pipe.FMA_HEAVY), len(Pipe)
 _NO_PIPE = int(Pipe.NONE)
 _LONG, _SHORT, _FIXED_STALL = int(Stall.LONG_SCOREBOARD), int(Stall.SHORT_SCOREBOARD), int(Stall.WAIT)
@@ -81,34 +91,12 @@ _BARRIER_STALL, _FETCH_STALL, _THROTTLE = int(Stall.BARRIER), int(Stall.NO_INSTR
 _NOT_SELECTED = int(Stall.NOT_SELECTED)
 
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-
-
-def _compiled(function: FunctionT, inline: str = "never") -> FunctionT:
-    """A function as Numba compiles it, kept on disk for the next process.
-
-    It makes no arrays, and those that it is given are held by `sm_run.simulate_sm`: nobody has to count who uses them (``_nrt``).
-    """
-    made: FunctionT = numba.njit(cache=True, inline=inline, _nrt=False)(function)
-    return made
-
-
 def _part(function: FunctionT) -> FunctionT:
     """A part of one other function, compiled as if it stood there: handing over all of the state would take longer."""
-    return _compiled(function, "always")
+    return compiled(function, "always")
 
 
-@_compiled
-def _freed(releases: Floats, mask: int) -> float:
-    """When the scoreboards of a mask are free."""
-    time = 0.0
-    for board in range(SCOREBOARDS):
-        if mask >> board & 1 and releases[board] > time:
-            time = releases[board]
-    return time
-
-
-@_compiled
+@compiled
 def _fetched(
     caches: CodeCaches, machine: Machine, servers: Floats, scheduler: int, line: int, time: float, jumped: bool
 ) -> float:
@@ -127,7 +115,7 @@ def _fetched(
     return float(lines[line])
 
 
-@_compiled
+@compiled
 def _bring(caches: CodeCaches, machine: Machine, servers: Floats, line: int, time: float, jumped: bool) -> None:
     """Bring a line of code into the SM's cache, if it is not there, and into the common one of several SMs likewise."""
     near, held = caches.near, caches.held
@@ -145,7 +133,7 @@ def _bring(caches: CodeCaches, machine: Machine, servers: Floats, line: int, tim
     near[line] = near[-1]
 
 
-@_compiled
+@compiled
 def _walked(code: Code, paths: Paths, warp: int, index: int, places: Integers, walked: Integers) -> int:
     """The line of constants that a warp reads next by an instruction, -1 where that is not known."""
     walk = code.constant_walk[index]
@@ -157,7 +145,7 @@ def _walked(code: Code, paths: Paths, warp: int, index: int, places: Integers, w
     return int(paths.walk_lines[first + (walked[warp, walk] - 1) % (end - first)])
 
 
-@_compiled
+@compiled
 def _constant(
     caches: ConstantCaches,
     machine: Machine,
@@ -189,7 +177,7 @@ def _constant(
     return float(lines[line])
 
 
-@_compiled
+@compiled
 def _access(code: Code, machine: Machine, memory: Memory, index: int, first: bool, time: float) -> tuple[float, float]:
     """Issue a memory instruction: when its result is there, and when it has read its operands.
 
@@ -229,13 +217,13 @@ def _access(code: Code, machine: Machine, memory: Memory, index: int, first: boo
     return came, read
 
 
-@_compiled
+@compiled
 def _behind_stores(machine: Machine, servers: Floats) -> float:
     """When the stores so far have left the SM: what DRAM does not take yet fills L2 and holds them up."""
     return float(max(servers[WRITE], servers[DRAM] - machine.dram_latency))
 
 
-@_compiled
+@compiled
 def _behind_l1(machine: Machine, start: float, missed_bytes: float, lines: float, far: bool, servers: Floats) -> float:
     """When L2 or DRAM has answered a request: the later the more of the time it has been busy.
 
@@ -252,16 +240,10 @@ def _behind_l1(machine: Machine, start: float, missed_bytes: float, lines: float
         moved *= 1.0 + apart * (machine.dram_scattered_cost - 1.0)
     servers[DRAM] = max(servers[DRAM], start) + moved
     servers[DRAM_BUSY] += moved
-    since = start - machine.first_cycles
-    if not far:
-        busy = min(1.0, servers[L2_BUSY] / (since + machine.l2_latency))
-        return float(servers[L2] + filled + machine.l2_latency * (1.0 + machine.l2_loaded_latency * busy * busy))
-    busy = min(1.0, servers[DRAM_BUSY] / (since + machine.dram_latency))
-    latency = machine.dram_latency * (1.0 + machine.dram_loaded_latency * busy * busy)
-    return float(max(servers[L2], servers[DRAM]) + filled + latency)
+    return answered(machine, servers, start, far, filled)
 
 
-@_compiled
+@compiled
 def _touch(
     machine: Machine,
     sectors: int,
@@ -296,7 +278,7 @@ def _touch(
     return max(hit, _behind_l1(machine, start, sectors * SECTOR_BYTES, lines, far, memory.servers))
 
 
-@_compiled
+@compiled
 def _next_group(paths: Paths, warp: int, index: int, places: Integers) -> int:
     """The group that the next request of a warp touches, where it is of that instruction."""
     at = places[warp, REQUEST]
@@ -306,7 +288,7 @@ def _next_group(paths: Paths, warp: int, index: int, places: Integers) -> int:
     return int(paths.request_group[at])
 
 
-@_compiled
+@compiled
 def _last_of(times: Floats, first: int, count: int) -> float:
     """The last of so many times in a ring."""
     last = 0.0
@@ -315,7 +297,7 @@ def _last_of(times: Floats, first: int, count: int) -> float:
     return last
 
 
-@_compiled
+@compiled
 def _is_cut(paths: Paths, warp: int, places: Integers) -> bool:
     """Whether the next request of a warp has not been kept."""
     at = places[warp, REQUEST]
@@ -366,7 +348,7 @@ def _first_scheduler(code: Code, machine: Machine, warps: Warps, schedulers: Sch
     return first
 
 
-@_compiled
+@compiled
 def _occupy(code: Code, machine: Machine, index: int, time: float, pipes: Floats, banks: Floats) -> None:
     """Take the pipe of an instruction, and the banks of registers that it reads."""
     for bank in range(BANKS):
@@ -471,6 +453,8 @@ def _passed(code: Code, machine: Machine, warps: Warps, warp: int, index: int, t
         newest = places[warp, GROUPS] - 1 - code.groups_left[index]
         for group in range(max(0, newest - COPY_GROUPS + 2), newest + 1):
             passed = max(passed, warps.groups[warp, group % COPY_GROUPS])
+    elif wait == _PRODUCT_WAIT:
+        passed = multiplied(code, warps, warp, index)
     return passed
 
 
@@ -478,7 +462,7 @@ def _passed(code: Code, machine: Machine, warps: Warps, warp: int, index: int, t
 def _keep_boards(code: Code, warps: Warps, warp: int, index: int, result: float, read: float) -> None:
     """Hold the scoreboards that an instruction sets: of its result, and of its operands."""
     releases, kinds, wait = warps.releases[warp], warps.kinds[warp], code.wait[index]
-    far = wait > _SHARED and wait <= _ASYNC_COPY
+    far = (wait > _SHARED and wait <= _ASYNC_COPY) or wait == _PHASE_WAIT
     board = code.write_barrier[index]
     if board < SCOREBOARDS and result > releases[board]:
         releases[board], kinds[board] = result, _LONG if far else _SHORT
@@ -523,7 +507,7 @@ def _ready(
     return ready
 
 
-@_compiled
+@compiled
 def simulate(
     code: Code, paths: Paths, machine: Machine, sm: Sm, resident: int, blocks: int, budget: int, log: Floats
 ) -> tuple[float, float, int]:
@@ -549,6 +533,9 @@ def simulate(
         in_memory = (wait >= _SHARED and wait <= _ASYNC_COPY) or wait == _CONSTANT
         if streams and wait in (_GLOBAL_LOAD, _ASYNC_COPY) and _is_cut(paths, warp, warps.places):
             break
+        meets = wait >= _PHASE_WAIT and wait <= _BULK_STORE
+        if meets and is_cut(paths, warp, warps.places):
+            break
         schedulers.stale[scheduler] = True
         until = memory.queue[memory.turns[ASKED] % machine.data_queue]
         if in_memory and until > time:
@@ -571,6 +558,11 @@ def simulate(
         result, read = time + code.latency[index], time + machine.operand_cycles
         if in_memory:
             result, read = _ask(code, machine, paths, sm, resident, warp, index, time)
+        held_back = False
+        if meets:
+            result, held_back = meet(code, machine, paths, sm, warp, index, time)
+        elif wait == _GROUP_PRODUCT:
+            multiply(code, machine, warps, warp, index, schedulers.pipes[scheduler])
         _keep_boards(code, warps, warp, index, result, read)
         stalls[_FIXED_STALL] += max(0.0, fixed - time - 1.0)
         passed = _passed(code, machine, warps, warp, index, time)
@@ -583,10 +575,12 @@ def simulate(
         warps.times[warp, READY] = _ready(code, machine, paths, sm, scheduler, warp, index, time, fixed)
         if wait in (_BARRIER, _CLUSTER_BARRIER):
             _arrive(code, machine, paths, sm, warp, time, wait == _CLUSTER_BARRIER)
+        elif held_back:
+            hold_back(sm, paths, warp, index, time)
     return now, wave, issued
 
 
-@_compiled
+@compiled
 def _start_block(paths: Paths, sm: Sm, slot: int, begin: float) -> None:
     """Put the warps of the next block at the beginning of their ways."""
     times, places, blocks = sm.warps.times, sm.warps.places, sm.blocks
@@ -606,6 +600,7 @@ def _start_block(paths: Paths, sm: Sm, slot: int, begin: float) -> None:
         times[warp, COPY] = 0.0
         times[warp, SENT] = 0.0
         times[warp, ENDED] = 0.0
+        times[warp, PRODUCT] = 0.0
         places[warp, GROUPS] = 0
         places[warp, AT_BARRIER] = 0
         places[warp, AGE] = number
@@ -618,13 +613,14 @@ def _start_block(paths: Paths, sm: Sm, slot: int, begin: float) -> None:
             living += 1
         else:
             times[warp, READY] = NEVER
+    begin_phases(paths, sm, slot, trace)
     blocks.living[slot] = living
     blocks.occupied[slot] = True
     blocks.numbers[EMPTY] += living == 0
     blocks.numbers[BEGUN] += 1
 
 
-@_compiled
+@compiled
 def _advance(paths: Paths, warp: int, places: Integers) -> bool:
     """Go to the next instruction of a warp; False where there is none."""
     places[warp, OFFSET] += 1
@@ -687,7 +683,7 @@ def _arrive(code: Code, machine: Machine, paths: Paths, sm: Sm, warp: int, time:
         _open_barrier(code, machine, paths, sm, slot)
 
 
-@_compiled
+@compiled
 def _open_barrier(code: Code, machine: Machine, paths: Paths, sm: Sm, slot: int) -> None:
     """Let the warps of a block go on that wait at its barrier."""
     times, places = sm.warps.times, sm.warps.places
@@ -701,7 +697,7 @@ def _open_barrier(code: Code, machine: Machine, paths: Paths, sm: Sm, slot: int)
             places[warp, AT_BARRIER] = 0
             sm.stalls[_BARRIER_STALL] += opened - times[warp, LAST]
             mask = code.wait_mask[places[warp, NEXT]]
-            times[warp, READY] = max(opened, _freed(sm.warps.releases[warp], mask))
+            times[warp, READY] = max(opened, freed(sm.warps.releases[warp], mask))
             sm.schedulers.stale[sm.warps.home[warp]] = True
     sm.blocks.waiting[slot] = 0
     sm.blocks.arrived[slot] = 0.0

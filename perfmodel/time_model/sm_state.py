@@ -13,19 +13,21 @@ from .sm_records import STALLS, Code, Floats, Integers, Machine, Paths
 PIPES = len(Pipe) + 1
 SCOREBOARDS = 6
 COPY_GROUPS = 16
-"""Groups of asynchronous copies of a warp that are distinguished."""
+"""Groups of asynchronous copies, and of products, of a warp that are distinguished."""
 NEVER = 1e18
 
-READY, LAST, COPY, SENT, ENDED = range(5)
-"""Columns of `Warps.times`: it can issue, arrived at its barrier, its copies are there, its stores have left, it has ended."""
+READY, LAST, COPY, SENT, ENDED, PRODUCT = range(6)
+"""Columns of `Warps.times`: it can issue, came to where it waits, its copies are there, its stores have left, it has ended,
+its products are there."""
 STRETCH, OFFSET, END, NEXT, AGE, GROUPS, AT_BARRIER, REQUEST, LAST_REQUEST, TRACE = range(10)
-"""Columns of `Warps.places`."""
+EVENT, LAST_EVENT, AWAITED, WAITS_AT, PRODUCTS = range(10, 15)
+"""Columns of `Warps.places`; ``AWAITED`` is the phase that a warp waits for, by the instruction ``WAITS_AT``, or `NO_PHASE`."""
 BEGUN, OVER, EMPTY = range(3)
 """Elements of `Blocks.numbers`: blocks that have begun, that are over, that had nothing to do."""
 DISPATCHED = 0
 """Element of `Blocks.clock`: when the last block was given out."""
 DATA, L2, DRAM, WRITE, FETCH, DRAM_BUSY, CONSTANTS, FAR_FETCH, L2_BUSY = range(9)
-CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS, LINE_FETCH = range(9, 14)
+CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS, LINE_FETCH, BULK = range(9, 15)
 """Elements of `Memory.servers`: until when each is busy, of ``_BUSY`` for how long it has been."""
 ASKED, LOADED, COPIED = range(3)
 """Elements of `Memory.turns`: how many have entered each of its rings."""
@@ -34,9 +36,9 @@ ASKED, LOADED, COPIED = range(3)
 class Warps(NamedTuple):
     """A row for each place of a warp; those of a block lie side by side.
 
-    ``releases`` and ``kinds``: when each scoreboard is free, and why it is held (`Stall`); ``groups``: when the copies of a group
-    are there; ``walked``: steps of each walk through constants. ``home`` is the scheduler of a warp, ``members`` has the warps of
-    each scheduler, -1 behind the last.
+    ``releases`` and ``kinds``: when each scoreboard is free, and why it is held (`Stall`); ``groups`` and ``products``: when the
+    copies or the products of a group are there; ``walked``: steps of each walk through constants. ``home`` is the scheduler of a
+    warp, ``members`` has the warps of each scheduler, -1 behind the last.
     """
 
     times: Floats
@@ -44,6 +46,7 @@ class Warps(NamedTuple):
     releases: Floats
     kinds: Integers
     groups: Floats
+    products: Floats
     walked: Integers
     home: Integers
     members: Integers
@@ -53,7 +56,8 @@ class Blocks(NamedTuple):
     """An element for each place of a block: warps that have not ended, that wait at its barrier, when the last one came there.
 
     ``groups_arrive``: when the sectors of a group of its requests are there; 0 before they are asked for. ``finished`` has the
-    ends of all blocks in order.
+    ends of all blocks in order. ``phases_left``: how many events must still take part in the end of each phase; ``phases_over``:
+    when the last of them did.
     """
 
     living: Integers
@@ -61,6 +65,8 @@ class Blocks(NamedTuple):
     arrived: Floats
     occupied: NDArray[np.bool_]
     groups_arrive: Floats
+    phases_left: Integers
+    phases_over: Floats
     finished: Floats
     numbers: Integers
     clock: Floats
@@ -140,7 +146,7 @@ class Sm(NamedTuple):
 def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks: int) -> Sm:
     """One SM before its first block, with places for so many blocks, and so many to run."""
     warps, schedulers = places * paths.warps_per_block, machine.schedulers
-    times = np.zeros((warps, ENDED + 1))
+    times = np.zeros((warps, PRODUCT + 1))
     times[:, READY] = NEVER
     home, members = _homes(places, paths.warps_per_block, schedulers)
     near, held = np.zeros((2, machine.code_lines + 1), np.int64)
@@ -149,14 +155,16 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             cache[:-1] = np.arange(1, machine.code_lines + 1)
             cache[-1] = machine.code_lines
     groups = int(np.diff(paths.group_offsets).max(initial=1))
+    phases = int(np.diff(paths.phase_offsets).max(initial=0))
     constants = len(paths.constant_far)
     return Sm(
         warps=Warps(
             times=times,
-            places=np.zeros((warps, TRACE + 1), np.int64),
+            places=np.zeros((warps, PRODUCTS + 1), np.int64),
             releases=np.zeros((warps, SCOREBOARDS)),
             kinds=np.zeros((warps, SCOREBOARDS), np.int64),
             groups=np.zeros((warps, COPY_GROUPS)),
+            products=np.zeros((warps, COPY_GROUPS)),
             walked=np.zeros((warps, max(paths.walks, 1)), np.int64),
             home=home,
             members=members,
@@ -167,6 +175,8 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             arrived=np.zeros(places),
             occupied=np.zeros(places, np.bool_),
             groups_arrive=np.zeros((places, groups)),
+            phases_left=np.zeros((places, phases), np.int64),
+            phases_over=np.zeros((places, phases)),
             finished=np.zeros(blocks),
             numbers=np.zeros(EMPTY + 1, np.int64),
             clock=np.zeros(DISPATCHED + 1),
@@ -194,7 +204,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             reached=np.zeros(constants),
         ),
         memory=Memory(
-            servers=np.zeros(LINE_FETCH + 1),
+            servers=np.zeros(BULK + 1),
             queue=np.zeros(machine.data_queue),
             flying=np.zeros(machine.loads_in_flight),
             copies=np.zeros(machine.copied_lines),

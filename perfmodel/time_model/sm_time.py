@@ -12,10 +12,12 @@ from ..core.constants import CONSTANT_LINE_BYTES, LINE_BYTES, SECTOR_BYTES, WARP
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import Launch
+from ..machine_code.issue_table import Wait
+from ..machine_code.schedule import warp_latencies
 from ..memory.l2 import stay_in_l2
 from ..profiles.warp_traces import WarpTraces
 from .sm_costs import code_of, constant_lines, constant_sets, split_fma
-from .sm_loads import Loads, dram_share, fresh_requests, loads_of
+from .sm_loads import Loads, bulk_events, dram_share, fresh_requests, loads_of
 from .sm_model import SmModel, sm_model
 from .sm_records import Code, Machine, Paths, Run, Stall
 
@@ -177,6 +179,7 @@ def _machine(
     active = _active_sms(launch, gpu)
     clock = gpu.boost_clock_hz
     l2_share = gpu.l2_read_bytes_per_s / active / clock
+    store_rate = min(float(gpu.l2_store_port_bytes_per_cycle), gpu.l2_write_share * l2_share)
     return Machine(
         schedulers=gpu.schedulers_per_sm,
         split_fma=split_fma(gpu),
@@ -226,12 +229,29 @@ def _machine(
         constant_latency=gpu.constant_miss_cycles,
         constant_far_latency=gpu.l2_latency_cycles if warm else gpu.dram_latency_cycles,
         cluster_barrier_cycles=gpu.cluster_barrier_cycles,
+        phase_latency=warp_latencies().phase,
+        bulk_bytes_per_cycle=gpu.bulk_copy_bytes_per_cycle,
+        bulk_first_cycles=gpu.bulk_copy_first_cycles,
+        store_bytes_per_cycle=store_rate,
+        bulk_port_bytes_per_cycle=float(gpu.l2_port_bytes_per_cycle),
+        bulk_asked=loads.bulk_asked,
+        bulk_written=0.0 if warm else _bulk_written(traces, counts, launch),
+        product_latency=warp_latencies().product,
     )
 
 
 def _sm_code_bytes(gpu: Gpu) -> int:
     """What an SM's own cache keeps of the code: the larger one, where no cache of several SMs lies behind."""
     return gpu.instruction_cache_l0_bytes if gpu.instruction_buffer_bytes else gpu.instruction_cache_l1_bytes
+
+
+def _bulk_written(traces: WarpTraces, counts: Counts, launch: Launch) -> float:
+    """Part of the bytes that bulk copies store that goes on to DRAM."""
+    if not len(traces.phases):
+        return 0.0
+    sectors = float(traces.phases.sectors[bulk_events(traces, Wait.BULK_STORE)].sum())
+    stored = sectors * SECTOR_BYTES * float(launch.blocks) / traces.observed
+    return min(1.0, float(counts.dram_write_bytes) / stored) if stored else 0.0
 
 
 def _launch_cycles(
@@ -292,7 +312,7 @@ def _instructions_of_warps(traces: WarpTraces) -> NDArray[np.int64]:
 
 def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
     """What the warps issue and load, as the simulation takes it."""
-    loads, walks = traces.loads, traces.constants
+    loads, walks, phases = traces.loads, traces.constants, traces.phases
     numbered, lines = constant_lines(traces)
     return Paths(
         first=traces.first,
@@ -312,6 +332,14 @@ def _paths(traces: WarpTraces, gpu: Gpu) -> Paths:
         walks=len(walks.instructions),
         constant_far=np.unique(lines // (gpu.constant_far_bytes // CONSTANT_LINE_BYTES), return_inverse=True)[1],
         constant_set=lines % constant_sets(gpu),
+        event_instruction=phases.instruction,
+        event_phase=phases.phase,
+        event_sectors=phases.sectors,
+        event_fresh=phases.fresh if gpu.l2_fill_sectors > 1 else phases.sectors,
+        event_common=phases.common,
+        event_offsets=phases.offsets,
+        phase_ends=phases.ends,
+        phase_offsets=phases.phase_offsets,
     )
 
 

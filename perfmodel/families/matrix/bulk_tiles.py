@@ -17,6 +17,7 @@ from ...gpus.gpu import Gpu
 from ...gpus.occupancy import registers_left
 from ...launch.launch import Buffer, Launch, TensorMap
 from ...launch.tensor_map import tensor_tiling
+from ...memory.request_coalescing import shares_in_turns
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
 from ..base import Batch, Check, within_limits
 from ..kernel_files import kernel_folder, kernel_text
@@ -232,6 +233,9 @@ def bulk_profile(layer: MatrixLayer, tile: BulkTiles, gpu: Gpu, read_bytes: floa
     stores = np.ceil(tiles * tile.position_tile * tile.warp_filters / vector / WARP_SIZE)
     kept = tiles * warps * tile.sums / 2
     sectors = tiles * of_tile * tile.slab_bytes / SECTOR_BYTES
+    of_filters, of_positions = shares_in_turns(across, down, tile.resident_blocks, gpu)
+    rows = tile.position_tile + tile.warp_filters
+    joined = (of_filters * tile.warp_filters + of_positions * tile.position_tile) / rows
     stored = np.full_like(tiles, layer.outputs / layer.sector_elements)
     none = np.zeros_like(tiles)
     waits = tiles * of_tile * (warps + 1)
@@ -250,7 +254,7 @@ def bulk_profile(layer: MatrixLayer, tile: BulkTiles, gpu: Gpu, read_bytes: floa
         shared_store_requests=kept,
         shared_store_wavefronts=kept * (layer.element_bytes // 2),
         bulk_read_sectors=sectors,
-        l2_read_sectors=sectors,
+        l2_read_sectors=sectors * joined,
         l2_write_sectors=stored,
         dram_read_bytes=none + read_bytes,
         dram_write_bytes=none + layer.element_bytes * layer.outputs,

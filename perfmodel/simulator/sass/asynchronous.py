@@ -77,7 +77,7 @@ def emit_syncs(e: Emitter, i: MachineInstruction) -> None:
     if i.has("PHASECHK"):
         e.acts()
         token = _root(e, i, _last(i))
-        e.write_predicate(i, i.operand(0), f"phase_complete({_place(e, i)},{token},{e.guard})")
+        e.write_predicate(i, i.operand(0), f"try_phase({_place(e, i)},{token},{e.guard})")
         return
     e.acts()
     if i.has("CCTL"):

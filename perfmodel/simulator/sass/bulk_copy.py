@@ -108,11 +108,46 @@ def _observe(lanes: Lanes, site: int, rows: Numbers, copy: Numbers, addresses: N
         lanes.observe(site, Plan(base, mask, lanes.rows, lanes.threads), 0)
 
 
+def _cells(lanes: Lanes, row: Numbers, start: Numbers) -> Numbers:
+    """Words of ``mbarrier`` objects at an offset in the shared memory of the block of a row."""
+    return (row * lanes.batch.shared_stride + start) // mbarrier.WORD_BYTES
+
+
 def _signal(lanes: Lanes, instruction: int, rows: Numbers, row: Numbers, start: Numbers, done: Numbers) -> None:
     """Report bytes to the ``mbarrier`` of each copy, at an offset in the shared memory of the block of a row."""
     _require_shared(lanes, instruction, rows, start, mbarrier.WORD_BYTES)
-    cells = (row * lanes.batch.shared_stride + start) // mbarrier.WORD_BYTES
-    mbarrier.change_owed(lanes, cells, -done)
+    mbarrier.change_owed(lanes, _cells(lanes, row, start), -done)
+
+
+def _note(
+    lanes: Lanes,
+    instruction: int,
+    rows: Numbers,
+    warps: Numbers,
+    copy: Numbers,
+    addresses: Numbers,
+    barrier: Values | None,
+) -> None:
+    """Note of the copies of blocks that are followed which sectors they access, and which phase their bytes belong to.
+
+    Args:
+        lanes: who is here.
+        instruction: its index.
+        rows: of each copy.
+        warps: of each copy.
+        copy: of each address the number of its copy.
+        addresses: in global memory.
+        barrier: address of each copy's ``mbarrier``.
+    """
+    logs = lanes.environment.phases
+    cells = None if barrier is None else _cells(lanes, *_shared_start(lanes, rows, barrier))
+    for number, (row, warp) in enumerate(zip(rows.tolist(), warps.tolist(), strict=True) if logs else ()):
+        log = logs.get(int(lanes.block_ids[row]))
+        if log is None:
+            continue
+        phase = None if cells is None else mbarrier.phase_of_cell(lanes, log, row, int(cells[number]), ends=True)
+        sectors = np.unique(addresses[copy == number].astype(np.int64) // SECTOR_BYTES).tolist()
+        log.add(warp, instruction, phase, ends=True, sectors=sectors)
 
 
 # ---- contiguous bytes
@@ -147,6 +182,8 @@ def bulk_copy(
         moves: whether the bytes themselves are wanted.
     """
     rows, warps = _warps(lanes, instruction, guard)
+    if lanes.environment.phases and direction != "S.S":
+        mbarrier.note_absent(lanes, instruction, guard)
     if not len(rows):
         return
     to, by = (_of_warps(lanes, values, rows, warps) for values in (target, source))
@@ -166,6 +203,8 @@ def bulk_copy(
             _observe(lanes, site, rows, each[own], touched[own])
         if moves:
             _touch(lanes, touched, PIECE_BYTES)
+        signal = None if barrier is None else _of_warps(lanes, barrier, rows, warps)
+        _note(lanes, instruction, rows, warps, each, touched, signal)
     row, start = _shared_start(lanes, rows, within)
     _require_shared(lanes, instruction, rows, start, sizes)
     if moves:
@@ -293,6 +332,8 @@ def tensor_copy(
     innermost axis. ``multicast`` names the blocks of the cluster that get the box.
     """
     rows, warps = _warps(lanes, instruction, guard)
+    if lanes.environment.phases and shared is not None:
+        mbarrier.note_absent(lanes, instruction, guard)
     if not len(rows):
         return
     maps = _of_warps(lanes, map_address, rows, warps)
@@ -321,6 +362,8 @@ def tensor_copy(
             _touch(lanes, touched, unit)
         if targets is None:
             continue
+        of_copies = None if signals is None else signals[of_map]
+        _note(lanes, instruction, own, warps[of_map], op, touched, of_copies)
         for member in range(lanes.environment.cluster_blocks) if chosen is not None else (None,):
             going = np.arange(len(of_map)) if member is None else np.flatnonzero(chosen[of_map] >> member & 1)  # type: ignore[index]
             if not len(going):

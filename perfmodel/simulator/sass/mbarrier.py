@@ -10,6 +10,7 @@ in the upper one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,8 @@ from ...ir.instruction import ExecutedInstruction, Space
 from ...machine_code.instruction import MachineInstruction
 from ..faults import FaultKind
 from ..machine import Lanes
-from ..plan import Mask, Plan
+from ..phases import Phase, PhaseLog
+from ..plan import Mask, Plan, both, rows_and_warps
 from ..transfer import checked, index_of
 
 Values = NDArray[Any]
@@ -137,6 +139,8 @@ def exchange_barrier(
     words = _words(lanes)
     before = words[cells]
     words[cells] = plan.chosen(value)
+    for block, places in _by_log(lanes, cells):
+        block.initialise(places)
     return _spread(lanes, plan, before)
 
 
@@ -152,6 +156,7 @@ def arrive_barrier(
 ) -> tuple[Values, Values]:
     """Lanes arrive and change the bytes owed; gives both halves of the word that each lane's warp found, as an H200 does."""
     plan, cells = _cells(lanes, instruction, base, offset, guard)
+    _note_lanes(lanes, instruction, guard, plan, cells, ends=True)
     return _NOBODY if plan.empty else _arrived(lanes, plan, cells, arrivals, owed, drops)
 
 
@@ -173,7 +178,9 @@ def _arrived(
     high = np.where(
         before == 0, _upper(objects.phase[place], objects.pending[place]), _upper(found.phase, found.pending)
     )
-    words[known] = _packed(_settle(objects, total, debt, total if drops else np.zeros_like(total)))
+    after = _settle(objects, total, debt, total if drops else np.zeros_like(total))
+    words[known] = _packed(after)
+    _note_ends(lanes, known[objects.phase != after.phase])
     return _spread(lanes, plan, low), _spread(lanes, plan, high.astype(np.uint32))
 
 
@@ -207,6 +214,7 @@ def arrive_together(
 ) -> tuple[Values, Values]:
     """As `arrive_barrier` for ``.noComplete``; gives the lanes of the warp at the same object, and the upper half before them."""
     plan, cells = _cells(lanes, instruction, base, offset, guard)
+    _note_lanes(lanes, instruction, guard, plan, cells, ends=True)
     if plan.empty:
         return _NOBODY
     _, high = _arrived(lanes, plan, cells, arrivals, np.zeros((1, 1), np.int32), drops)
@@ -225,7 +233,10 @@ def change_owed(lanes: Lanes, cells: Numbers, change: Numbers) -> None:
     known, place = np.unique(cells, return_inverse=True)
     total = np.bincount(place, change, len(known)).astype(np.int64)
     zero = np.zeros_like(total)
-    words[known] = _packed(_settle(_unpacked(words[known]), zero, total, zero))
+    before = _unpacked(words[known])
+    after = _settle(before, zero, total, zero)
+    words[known] = _packed(after)
+    _note_ends(lanes, known[before.phase != after.phase])
 
 
 def phase_complete(
@@ -238,6 +249,76 @@ def phase_complete(
     phase = (_words(lanes)[cells] >> np.uint64(63)).astype(np.uint32)
     over: Mask = _spread(lanes, plan, phase != plan.chosen(token) >> np.uint32(31))
     return over
+
+
+def try_phase(
+    lanes: Lanes, instruction: int, base: Values, offset: int, token: NDArray[np.uint32], guard: Mask | None
+) -> Mask:
+    """`phase_complete` as the program asks for it; it is noted who has waited."""
+    over = phase_complete(lanes, instruction, base, offset, token, guard)
+    if lanes.environment.phases:
+        plan, cells = _cells(lanes, instruction, base, offset, guard)
+        _note_lanes(lanes, instruction, guard, plan, cells, ends=False)
+    return over
+
+
+# ---- what is noted of blocks that are followed
+
+
+def _by_log(lanes: Lanes, cells: Numbers) -> Iterator[tuple[PhaseLog, list[int]]]:
+    """The logs of blocks that have words at some places of the batch, with the places of these words in the block."""
+    logs = lanes.environment.phases
+    if not logs or not len(cells):
+        return
+    rows, places = np.divmod(cells, lanes.batch.shared_stride // WORD_BYTES)
+    for row in np.unique(rows).tolist():
+        log = logs.get(int(lanes.batch.block_ids[row]))
+        if log is not None:
+            yield log, places[rows == row].tolist()
+
+
+def _note_ends(lanes: Lanes, cells: Numbers) -> None:
+    """Phases of the objects at some places are over."""
+    for log, places in _by_log(lanes, cells):
+        log.over(places)
+
+
+def _note_lanes(lanes: Lanes, instruction: int, guard: Mask | None, plan: Plan, cells: Numbers, *, ends: bool) -> None:
+    """Note of each warp that executes an instruction the phase that its first lane takes part in or waits for."""
+    if not lanes.environment.phases:
+        return
+    note_absent(lanes, instruction, guard)
+    if plan.empty:
+        return
+    of_warp = plan.chosen(np.arange(lanes.rows * lanes.threads).reshape(lanes.shape)) // WARP_SIZE
+    numbers, first = np.unique(of_warp, return_index=True)
+    rows, warps = np.divmod(numbers, lanes.threads // WARP_SIZE)
+    for row, warp, cell in zip(rows.tolist(), warps.tolist(), cells[first].tolist(), strict=True):
+        log = lanes.environment.phases.get(int(lanes.block_ids[row]))
+        if log is not None:
+            log.add(warp, instruction, phase_of_cell(lanes, log, row, cell, ends=ends), ends=ends)
+
+
+def phase_of_cell(lanes: Lanes, log: PhaseLog, row: int, cell: int, *, ends: bool) -> Phase | None:
+    """The phase of the object at a place of the batch that is in now, or was over last; None for that of another block."""
+    of_row, place = divmod(cell, lanes.batch.shared_stride // WORD_BYTES)
+    if of_row != int(lanes.row_index[row]):
+        return None
+    return log.current(place) if ends else log.before(place)
+
+
+def note_absent(lanes: Lanes, instruction: int, guard: Mask | None) -> None:
+    """Note of warps that are here that no lane of theirs executes an instruction."""
+    if guard is None:
+        return
+    here = both(lanes.active, guard)
+    taking = rows_and_warps(np.broadcast_to(np.True_ if here is None else here, lanes.shape), lanes.threads)
+    all_here = np.True_ if lanes.active is None else lanes.active
+    present = rows_and_warps(np.broadcast_to(all_here, lanes.shape), lanes.threads)
+    for row, warp in np.argwhere(present & ~taking).tolist():
+        log = lanes.environment.phases.get(int(lanes.block_ids[row]))
+        if log is not None:
+            log.add(warp, instruction, None, ends=False)
 
 
 # ---- before sm_90

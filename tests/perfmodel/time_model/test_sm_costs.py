@@ -78,3 +78,14 @@ def test_parts_of_sectors_take_what_was_measured_by_how_many_share_a_line(run: d
     requests = STRIDED["bytes"] / 32 / rows * parts * STRIDED["passes"]
     measured = run["time_us"] * 1e-6 * H200.boost_clock_hz * 132 / requests
     assert cycles.mean() == pytest.approx(measured, rel=0.35)
+
+
+@pytest.mark.parametrize(("passes", "measured"), [(1, 2.89), (4, 5.66), (8, 10.13), (16, 19.15), (32, 36.1)])
+def test_copies_through_l1_take_the_passes_of_their_banks(passes: int, measured: float) -> None:
+    """Cycles of a copy of 4 bytes a lane, 12 warps that copy what L1 holds (`h200-bulk-copies.json.gz`)."""
+    shape = np.array([float(passes)])
+    copies = MemoryDemand(
+        wavefronts=shape, lines=shape, sectors=shape, first_stores=shape, partial_sectors=shape, requests=shape
+    )
+    cycles, _ = data_pipe(copies, np.array([int(Wait.ASYNC_COPY)]), 1.0, H200)
+    assert cycles[0] == pytest.approx(measured, rel=0.07)

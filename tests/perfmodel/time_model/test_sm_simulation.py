@@ -63,6 +63,14 @@ QUIET = Machine(
     constant_latency=50.0,
     constant_far_latency=100.0,
     cluster_barrier_cycles=60.0,
+    phase_latency=30.0,
+    bulk_bytes_per_cycle=64.0,
+    bulk_first_cycles=0.0,
+    bulk_port_bytes_per_cycle=64.0,
+    bulk_asked=1.0,
+    store_bytes_per_cycle=32.0,
+    bulk_written=0.0,
+    product_latency=50.0,
 )
 NONE = 7
 
@@ -90,6 +98,7 @@ class Step:
     written: float = 0.0
     constant: int = -1
     walk: int = -1
+    left: int = 0
 
 
 def code_of(program: list[Step]) -> Code:
@@ -106,7 +115,7 @@ def code_of(program: list[Step]) -> Code:
         write_barrier=column("sets", np.int64),
         read_barrier=np.full(count, NONE),
         wait_mask=column("needs", np.int64),
-        groups_left=np.zeros(count, np.int64),
+        groups_left=column("left", np.int64),
         issue_cycles=column("issue"),
         bank_reads=np.array([step.reads for step in program], np.float64),
         pipe_cycles=column("occupies"),
@@ -137,6 +146,20 @@ NO_LOADS: dict[str, Any] = dict.fromkeys(
     np.zeros(0, np.int64),
 )
 """Loads go behind L1 by chance."""
+NO_EVENTS: dict[str, Any] = dict.fromkeys(
+    (
+        "event_instruction",
+        "event_phase",
+        "event_sectors",
+        "event_fresh",
+        "event_common",
+        "event_offsets",
+        "phase_ends",
+        "phase_offsets",
+    ),
+    np.zeros(0, np.int64),
+)
+"""Nobody meets at an ``mbarrier``, and nothing is copied in bulk."""
 CONSTANTS: dict[str, Any] = {
     "walk_lines": np.array([0, 2, 4]),
     "walk_offsets": np.array([0, 3]),
@@ -156,12 +179,15 @@ def run(
     loops: int = 1,
     loads: Any = NO_LOADS,
     budget: int = 10**7,
+    events: Any = NO_EVENTS,
     **machine: Any,
 ) -> Run:
-    """Run a program on all warps of some blocks, ``loops`` times over; ``loads`` are the streams of `Paths`."""
+    """Run a program on all warps of some blocks, ``loops`` times over; ``loads`` and ``events`` are the streams of `Paths`."""
     count = len(program)
     first = np.zeros(warps * loops, np.int64)
-    paths = Paths(first, np.full(warps * loops, count), np.arange(warps + 1) * loops, warps, 1, **loads, **CONSTANTS)
+    paths = Paths(
+        first, np.full(warps * loops, count), np.arange(warps + 1) * loops, warps, 1, **loads, **events, **CONSTANTS
+    )
     found: Run = simulate_sm(code_of(program), paths, QUIET._replace(**machine), resident, blocks, budget)
     return found
 
@@ -354,7 +380,7 @@ def test_places_of_ended_warps_go_to_further_blocks_when_a_block_ends(apart: flo
     or fewer (32 - 16 = 2 * 8), so that up to 17 share the SM.
     """
     lengths = [50, *[1] * 7]
-    paths = Paths(np.zeros(8, np.int64), np.ones(8, np.int64), np.arange(9), 8, 1, **NO_LOADS, **CONSTANTS)
+    paths = Paths(np.zeros(8, np.int64), np.ones(8, np.int64), np.arange(9), 8, 1, **NO_LOADS, **NO_EVENTS, **CONSTANTS)
     paths = paths._replace(
         first=np.zeros(sum(lengths), np.int64),
         length=np.ones(sum(lengths), np.int64),
@@ -367,7 +393,9 @@ def test_places_of_ended_warps_go_to_further_blocks_when_a_block_ends(apart: flo
 
 
 def test_warps_without_instructions_end_the_run() -> None:
-    empty = Paths(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(3, np.int64), 2, 1, **NO_LOADS, **CONSTANTS)
+    empty = Paths(
+        np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(3, np.int64), 2, 1, **NO_LOADS, **NO_EVENTS, **CONSTANTS
+    )
     assert simulate_sm(code_of([Step()]), empty, QUIET, 1, 4, 100).issued == 0
 
 
@@ -507,3 +535,66 @@ def test_blocks_that_begin_together_wait_for_the_same_sectors() -> None:
     assert shared.finished[-1] == pytest.approx(2 * 8 * 32, rel=0.05)  # common sectors have their own chance: 0 here
     later = run(load, loops=8, loads=loads, resident=1, blocks=2, first_missed=0.5)
     assert later.finished[-1] == pytest.approx(2 * 4 * (200 + 30), rel=0.05)  # what a block before has read is in L1
+
+
+def events_of(warps: list[list[tuple[int, int, int]]], ends: list[int]) -> dict[str, Any]:
+    """Events of one block: of each warp instruction, phase and sectors in order; and how many take part in each phase's end."""
+    flat = np.array([event for warp in warps for event in warp], np.int64).reshape(-1, 3)
+    return {
+        "event_instruction": flat[:, 0],
+        "event_phase": flat[:, 1],
+        "event_sectors": flat[:, 2],
+        "event_fresh": np.zeros(len(flat), np.int64),
+        "event_common": np.zeros(len(flat), np.int64),
+        "event_offsets": np.cumsum([0, *map(len, warps)]),
+        "phase_ends": np.array(ends, np.int64),
+        "phase_offsets": np.array([0, len(ends)]),
+    }
+
+
+WAITS, ARRIVES = Step(wait=Wait.PHASE_WAIT, sets=0), Step(wait=Wait.PHASE_ARRIVAL)
+
+
+def two_warps(waits: bool) -> Run:
+    """One of two warps arrives at cycle 500, where the other one waits for it or for nobody."""
+    program = [WAITS, Step(needs=1), Step(stall=500), ARRIVES]
+    paths = Paths(np.array([0, 2]), np.array([2, 2]), np.arange(3), 2, 1, **NO_LOADS, **NO_EVENTS, **CONSTANTS)
+    paths = paths._replace(**events_of([[(0, 0 if waits else -1, 0)], [(3, 0, 0)]], [1]))
+    found: Run = simulate_sm(code_of(program), paths, QUIET, 1, 1, 100)
+    return found
+
+
+def test_a_warp_waits_for_the_phase_that_another_one_ends() -> None:
+    """From cycle 500 on the arrival reads its operands (8), and a try needs 30 until its result is there."""
+    assert two_warps(waits=True).cycles == 500 + 8 + 30
+    assert two_warps(waits=True).stalls[Stall.LONG_SCOREBOARD] == 538
+    assert two_warps(waits=False).cycles == 500
+
+
+@pytest.mark.parametrize(("sectors", "cycles"), [(4, 0 + 2 + 200 + 30), (1024, 0 + 512 + 200 + 30)])
+def test_a_bulk_copy_takes_its_engine_and_a_latency(sectors: int, cycles: float) -> None:
+    """64 bytes a cycle, 200 cycles of L2, and 30 until the waiting warp knows."""
+    program = [Step(wait=Wait.BULK_LOAD), WAITS, Step(needs=1)]
+    found = run(program, events=events_of([[(0, 0, sectors), (1, 0, 0)]], [1]))
+    assert found.cycles == cycles
+
+
+def test_bulk_copies_run_ahead_of_who_waits_for_them() -> None:
+    """Four copies of 512 cycles each are one latency, not four."""
+    copies = [Step(wait=Wait.BULK_LOAD)] * 4
+    program = [*copies, *[WAITS, Step(needs=1)] * 4]
+    events = [(number, number, 1024) for number in range(4)] + [(4 + 2 * number, number, 0) for number in range(4)]
+    assert run(program, events=events_of([events], [1] * 4)).cycles == 4 * 512 + 200 + 30
+
+
+def test_a_block_ends_when_what_it_copies_to_global_memory_has_left() -> None:
+    found = run([Step(wait=Wait.BULK_STORE)], events=events_of([[(0, -1, 100)]], []))
+    assert found.finished[-1] == 100 * 32 / 32
+
+
+@pytest.mark.parametrize(("left", "cycles"), [(0, 2 * 64 + 50), (1, 64 + 50)])
+def test_products_of_a_warpgroup_are_waited_for_by_groups(left: int, cycles: float) -> None:
+    """Two groups of one product, 64 cycles each."""
+    product = Step(pipe=Pipe.TENSOR, wait=Wait.GROUP_PRODUCT, occupies=64.0, left=1)
+    waits = Step(wait=Wait.PRODUCT_WAIT, left=left)
+    assert run([product, product, waits, Step()]).cycles == cycles
