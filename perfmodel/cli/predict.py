@@ -56,7 +56,10 @@ def predict(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Predict one configuration of FAMILY and explain its time; fields without --set are those of the best by closed form."""
+    """Predict one configuration of FAMILY and explain its time; fields without --set are those of the best by closed form.
+
+    `predict FAMILY --help` lists the problem's options (--height 2160 --filter-width 5 …).
+    """
     from ..families.registry import family
     from ..prediction.explanation import sensitivity
     from ..prediction.predicting import predict_all
