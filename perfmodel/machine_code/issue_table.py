@@ -113,7 +113,7 @@ class IssueTable:
         constant_line: Line of constant memory whose place stands in the instruction, among all banks; -1 for none, and for
             kernel parameters.
         product_bytes: Bytes of shared memory that a warp's part of a ``wgmma`` reads.
-        past_l1: 1 for asynchronous copies that pass L1 by, else 0.
+        past_l1: 1 for asynchronous copies that pass L1 by, else 0; -1 where that is not known.
         generic_bytes: Bytes of a lane of a generic access, which may reach the shared memory of another block; 0 for others.
     """
 

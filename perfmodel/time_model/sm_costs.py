@@ -52,8 +52,10 @@ def code_of(
     on_a_word = lanes_on_a_word(memory, wait, counts, scale)
     write_cycles = np.maximum(write_cycles, atomic_cycles(memory, wait, traces.active_lanes, on_a_word, active, gpu))
     data_cycles, latency = data_pipe(memory, wait, on_a_word, gpu)
-    past = (wait == Wait.ASYNC_COPY) & (table.past_l1 > 0)
-    data_cycles = np.where(past, np.maximum(np.ceil(memory.lines / gpu.l1_tags_per_cycle), 1.0), data_cycles)
+    copies = wait == Wait.ASYNC_COPY
+    data_cycles = np.where(copies & (table.past_l1 > 0), np.maximum(memory.lines, 1.0), data_cycles)
+    # an archive that does not say which copies pass L1 by
+    data_cycles = np.where(copies & (table.past_l1 < 0), memory.lines + memory.wavefronts, data_cycles)
     walk = np.full(len(table), -1)
     walk[traces.constants.instructions] = np.arange(len(traces.constants.instructions))
     # what lies between a hit in L1 and the end of the texture pipe
