@@ -222,6 +222,10 @@ def sweep(
     from .results import ResultFile
     from .tasks import tasks_of
 
+    if Path(output).suffix not in ("", ".parquet"):
+        raise InputError(
+            f"output {output}: the results are a Parquet file; name it {Path(output).with_suffix('.parquet')}"
+        )
     chosen = plan if isinstance(plan, SweepPlan) else read_sweep_file(Path(plan))
     begin, file, tasks = time.monotonic(), ResultFile(path=Path(output)), tasks_of(chosen)
     with file.locked():

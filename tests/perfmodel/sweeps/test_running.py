@@ -176,6 +176,7 @@ def test_keys_tell_what_a_result_depends_on() -> None:
         (["--scheduler", "tcp://127.0.0.1:9", "--workers", "2"], "workers=2 goes without scheduler"),
         (["--output", "sweep.toml"], "--output sweep.toml: is another file of this command"),
         (["--output", "none.parquet/found.parquet"], "no folder"),
+        (["--output", "found.csv"], "output found.csv: the results are a Parquet file; name it found.parquet"),
         (["--output", "other.parquet"], "other.parquet: no Parquet file that can be read"),
     ],
 )
