@@ -61,7 +61,7 @@ def _included(text: str, folder: Path | None, directories: Sequence[Path]) -> tu
 def with_slashes(text: str) -> str:
     r"""The text of a source whose includes name folders as Windows does, as other systems name them.
 
-    >>> with_slashes('#include "util\\\\math.cuh"')
+    >>> with_slashes('#include "util\\math.cuh"')
     '#include "util/math.cuh"'
     """
     return _BACKSLASHED.sub(lambda include: include[0].replace("\\", "/"), text) if "\\" in text else text
