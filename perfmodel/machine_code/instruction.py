@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from ..errors import SimulationError
 from ..ir.instruction import SourceLine
@@ -84,6 +85,11 @@ class MachineInstruction:
     def copies_past_l1(self) -> bool:
         """Whether it is an asynchronous copy that leaves L1 out."""
         return self.name == "LDGSTS" and "BYPASS" in self.parts
+
+    @property
+    def bulk_direction(self) -> str | None:
+        """Where a bulk copy of contiguous bytes goes and where it comes from, shared (S) or global (G) memory: ``S.G``."""
+        return next((f"{to}.{by}" for to, by in pairwise(self.parts) if {to, by} <= {"S", "G"}), None)
 
     @property
     def evicts_first(self) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,11 +239,10 @@ def _of_phase(instruction: MachineInstruction) -> Wait:
     if name == "UTMALDG":
         return Wait.BULK_LOAD
     if name in ("UBLKCP", "UBLKRED"):
-        parts = instruction.parts
-        ways = [(to, by) for to, by in pairwise(parts) if {to, by} <= {"S", "G"}]
-        if ("S", "S") in ways:
+        direction = instruction.bulk_direction
+        if direction == "S.S":
             return Wait.FIXED
-        return Wait.BULK_LOAD if ("S", "G") in ways else Wait.BULK_STORE
+        return Wait.BULK_LOAD if direction == "S.G" else Wait.BULK_STORE
     return Wait.BULK_STORE
 
 

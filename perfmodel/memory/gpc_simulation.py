@@ -23,7 +23,7 @@ from itertools import cycle, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import LINE_BYTES, SECTOR_BYTES
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES
 from ..gpus.gpu import Gpu
 from .fitted_shares import shares
 from .l1 import with_own_stacks
@@ -38,7 +38,6 @@ _SM_BITS = 50
 _DRAWN = 4096
 """Random numbers of each kind that are drawn; more than so many repeat them."""
 _LONG_AGO = -1e18
-_WORDS_OF_SECTOR = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,7 +379,7 @@ class _Sm:
 
 def _sectors(words: int) -> int:
     """How many sectors these words are, all of each."""
-    return words.bit_count() // _WORDS_OF_SECTOR
+    return words.bit_count() // (SECTOR_BYTES // BANK_BYTES)
 
 
 def _go(sms: Sequence[_Sm], begins: Sequence[Sequence[float]]) -> None:

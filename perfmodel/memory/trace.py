@@ -342,9 +342,8 @@ class Trace:
         at = position, warp
         begins = (self._own[at] != own) | (instruction <= self._place[at])
         self._trip[at] = np.where(begins, self._trip[at] + 1, self._trip[at])
-        self._step[at] = np.where(
-            begins & (self._trip[at] > 0), 0, self._step[at]
-        )  # what comes before the first one is in it
+        again = begins & (self._trip[at] > 0)  # what comes before the first round trip is in it
+        self._step[at] = np.where(again, 0, self._step[at])
         self._own[at], self._place[at] = own, instruction
 
     def _keep_for_l1(self, touched: tuple[Integers, ...], moved: int, group: int, flags: int) -> None:

@@ -210,10 +210,15 @@ def multiply(code: Code, machine: Machine, warps: Warps, warp: int, index: int, 
 
 
 @compiled
+def groups_done(times: Floats, groups: int) -> float:
+    """When the first so many groups of a warp are done, of which the last `COPY_GROUPS` are known."""
+    done = 0.0
+    for group in range(max(0, groups - COPY_GROUPS + 1), groups):
+        done = max(done, times[group % COPY_GROUPS])
+    return done
+
+
+@compiled
 def multiplied(code: Code, warps: Warps, warp: int, index: int) -> float:
     """When the groups of products are there that a warp waits for."""
-    passed = 0.0
-    newest = warps.places[warp, PRODUCTS] - 1 - code.groups_left[index]
-    for group in range(max(0, newest - COPY_GROUPS + 2), newest + 1):
-        passed = max(passed, warps.products[warp, group % COPY_GROUPS])
-    return passed
+    return groups_done(warps.products[warp], warps.places[warp, PRODUCTS] - code.groups_left[index])

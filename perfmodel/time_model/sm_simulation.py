@@ -16,6 +16,7 @@ from .sm_asynchronous import (
     begin_phases,
     compiled,
     freed,
+    groups_done,
     hold_back,
     is_cut,
     meet,
@@ -97,6 +98,19 @@ def _part(function: FunctionT) -> FunctionT:
 
 
 @compiled
+def _keeps(order: Integers, line: int, count: int, capacity: int) -> bool:
+    """Whether a cache that keeps the last lines it took has one of them; the element ``count`` says how many it took."""
+    return bool(order[line] > 0 and order[line] > order[count] - capacity)
+
+
+@compiled
+def _take(order: Integers, line: int, count: int) -> None:
+    """Number a line that a cache takes."""
+    order[count] += 1
+    order[line] = order[count]
+
+
+@compiled
 def _fetched(
     caches: CodeCaches, machine: Machine, servers: Floats, scheduler: int, line: int, time: float, jumped: bool
 ) -> float:
@@ -105,12 +119,11 @@ def _fetched(
     What a warp has ``jumped`` to nobody has asked for beforehand.
     """
     lines, inserted = caches.arrivals[scheduler], caches.inserted[scheduler]
-    if inserted[line] > 0 and inserted[line] > inserted[-1] - machine.l0_lines:
+    if _keeps(inserted, line, -1, machine.l0_lines):
         return float(lines[line])
     servers[FETCH] = max(servers[FETCH], time) + machine.fetch_cycles
     _bring(caches, machine, servers, line, time, jumped)
-    inserted[-1] += 1
-    inserted[line] = inserted[-1]
+    _take(inserted, line, -1)
     lines[line] = max(servers[FETCH], caches.came[line]) + machine.fetch_latency
     return float(lines[line])
 
@@ -119,18 +132,16 @@ def _fetched(
 def _bring(caches: CodeCaches, machine: Machine, servers: Floats, line: int, time: float, jumped: bool) -> None:
     """Bring a line of code into the SM's cache, if it is not there, and into the common one of several SMs likewise."""
     near, held = caches.near, caches.held
-    if near[line] > 0 and near[line] > near[-1] - machine.sm_lines:
+    if _keeps(near, line, -1, machine.sm_lines):
         return
-    if held[line] == 0 or held[line] <= held[-1] - machine.l1_lines:
+    if not _keeps(held, line, -1, machine.l1_lines):
         servers[FAR_FETCH] = max(servers[FAR_FETCH], time) + machine.far_fetch_cycles
         caches.reached[line] = servers[FAR_FETCH] + (machine.l2_latency if jumped else 0.0)
-        held[-1] += 1
-        held[line] = held[-1]
+        _take(held, line, -1)
     servers[LINE_FETCH] = max(servers[LINE_FETCH], time) + machine.line_fetch_cycles
     came = servers[LINE_FETCH] + (machine.jump_fetch_cycles if jumped else 0.0)
     caches.came[line] = max(came, caches.reached[line])
-    near[-1] += 1
-    near[line] = near[-1]
+    _take(near, line, -1)
 
 
 @compiled
@@ -164,15 +175,14 @@ def _constant(
         return time
     lines, inserted, reached = caches.arrivals[owner], caches.inserted[owner], caches.reached
     last, far = len(lines) + paths.constant_set[line], paths.constant_far[line]
-    if inserted[line] > 0 and inserted[line] > inserted[last] - machine.constant_ways:
+    if _keeps(inserted, line, last, machine.constant_ways):
         return float(lines[line])
     if reached[far] == 0.0:
         servers[FAR_CONSTANTS] = max(servers[FAR_CONSTANTS], time) + machine.constant_far_latency
         reached[far] = servers[FAR_CONSTANTS]
     start = max(servers[CONSTANT_LINES], time, reached[far])
     servers[CONSTANT_LINES] = start + cycles
-    inserted[last] += 1
-    inserted[line] = inserted[last]
+    _take(inserted, line, last)
     lines[line] = start + machine.constant_latency
     return float(lines[line])
 
@@ -450,9 +460,7 @@ def _passed(code: Code, machine: Machine, warps: Warps, warp: int, index: int, t
         warps.groups[warp, places[warp, GROUPS] % COPY_GROUPS] = times[warp, COPY]
         places[warp, GROUPS] += 1
     elif wait == _COPY_WAIT:
-        newest = places[warp, GROUPS] - 1 - code.groups_left[index]
-        for group in range(max(0, newest - COPY_GROUPS + 2), newest + 1):
-            passed = max(passed, warps.groups[warp, group % COPY_GROUPS])
+        passed = groups_done(warps.groups[warp], places[warp, GROUPS] - code.groups_left[index])
     elif wait == _PRODUCT_WAIT:
         passed = multiplied(code, warps, warp, index)
     return passed

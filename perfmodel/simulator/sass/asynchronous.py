@@ -164,7 +164,7 @@ def emit_bulk(e: Emitter, i: MachineInstruction) -> None:
     found = _memory_operands(i)
     if i.name == "UBLKPF":
         return
-    direction = next((f"{a}.{b}" for a, b in zip(i.parts, i.parts[1:], strict=False) if a in "SG" and b in "SG"), None)
+    direction = i.bulk_direction
     if direction is None or len(found) != 2 or i.has("MULTICAST"):
         raise i.error("this bulk copy is not executed")
     to, by = (_uniform(i, operand) for operand in found)

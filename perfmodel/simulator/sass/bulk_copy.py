@@ -140,8 +140,10 @@ def _note(
         barrier: address of each copy's ``mbarrier``.
     """
     logs = lanes.environment.phases
+    if not logs:
+        return
     cells = None if barrier is None else _cells(lanes, *_shared_start(lanes, rows, barrier))
-    for number, (row, warp) in enumerate(zip(rows.tolist(), warps.tolist(), strict=True) if logs else ()):
+    for number, (row, warp) in enumerate(zip(rows.tolist(), warps.tolist(), strict=True)):
         log = logs.get(int(lanes.block_ids[row]))
         if log is None:
             continue
@@ -182,7 +184,7 @@ def bulk_copy(
         moves: whether the bytes themselves are wanted.
     """
     rows, warps = _warps(lanes, instruction, guard)
-    if lanes.environment.phases and direction != "S.S":
+    if direction != "S.S":
         mbarrier.note_absent(lanes, instruction, guard)
     if not len(rows):
         return
@@ -332,7 +334,7 @@ def tensor_copy(
     innermost axis. ``multicast`` names the blocks of the cluster that get the box.
     """
     rows, warps = _warps(lanes, instruction, guard)
-    if lanes.environment.phases and shared is not None:
+    if shared is not None:
         mbarrier.note_absent(lanes, instruction, guard)
     if not len(rows):
         return

@@ -309,7 +309,7 @@ def phase_of_cell(lanes: Lanes, log: PhaseLog, row: int, cell: int, *, ends: boo
 
 def note_absent(lanes: Lanes, instruction: int, guard: Mask | None) -> None:
     """Note of warps that are here that no lane of theirs executes an instruction."""
-    if guard is None:
+    if guard is None or not lanes.environment.phases:
         return
     here = both(lanes.active, guard)
     taking = rows_and_warps(np.broadcast_to(np.True_ if here is None else here, lanes.shape), lanes.threads)
