@@ -2,8 +2,10 @@
 
 INTERRUPTED_STATUS = 130
 """Exit status of an interrupted program: 128 and the number of the signal."""
-INTERRUPTED = "perfmodel: interrupted; what was finished is kept"
+INTERRUPTED = "perfmodel: interrupted"
 """What it says then."""
+INTERRUPTED_AND_KEPT = f"{INTERRUPTED}; what was finished is kept"
+"""What it says where a later run of the command goes on from there."""
 
 
 class PerfmodelError(Exception):

@@ -88,7 +88,12 @@ def fetched_by_loads(subject: Subject) -> Mapping[int, Fetched]:
 
 
 def with_sectors(
-    subject: Subject, profile: KernelProfile, count: InstructionCount, asked: float, behind_l1: float | None
+    subject: Subject,
+    profile: KernelProfile,
+    count: InstructionCount,
+    asked: float,
+    fetched: Mapping[int, Fetched],
+    behind_l1: float | None,
 ) -> KernelProfile:
     """The profile in which one global instruction asks for other sectors.
 
@@ -99,6 +104,7 @@ def with_sectors(
         profile: to be changed.
         count: the instruction.
         asked: sectors that it asks for in the whole launch.
+        fetched: what each load fetches before the change.
         behind_l1: those of a load that pass L1; None for a store, which asks L2 for all.
     """
     changes = {_SECTOR_COUNTS[count.action]: asked - count.sectors}
@@ -110,7 +116,6 @@ def with_sectors(
         left = max(float(profile.counts.l2_write_sectors) + changes["l2_write_sectors"], 0.0)
         changes["dram_write_bytes"] = min(left * SECTOR_BYTES - float(profile.counts.dram_write_bytes), 0.0)
     else:
-        fetched = fetched_by_loads(subject)
         own = fetched[count.instruction]
         everything = sum(one.first_touches for one in fetched.values())
         from_dram = float(subject.profile.counts.dram_read_bytes) * own.first_touches / max(everything, 1.0)

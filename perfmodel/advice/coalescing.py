@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..profiles.access_patterns import NO_LANE
 from ..profiles.kernel_profile import KernelProfile
 from ..profiles.load_streams import spread
 from ..simulator.access import Action
-from .changed_profiles import fetched_by_loads, widest_request_sectors, with_sectors
+from .changed_profiles import Fetched, fetched_by_loads, widest_request_sectors, with_sectors
 from .subject import AdviceKind, Candidate, Subject, by_place
 
 _ACTIONS = (Action.LOAD, Action.STORE, Action.ASYNC_COPY)
@@ -72,30 +72,38 @@ def coalesced(subject: Subject, counts: Sequence[InstructionCount]) -> KernelPro
     What a load then fetches past L1: its present share without the bytes that no load of the block asks for, and no more than
     it asks for. Each request of a warp fetches as much, where one fetched for several.
     """
-    profile, passed = subject.profile, _passed(subject, counts)
+    profile = subject.profile
+    fetched, behind_l1 = _shared_by_lines(subject, counts)
     for one in counts:
-        profile = with_sectors(subject, profile, one, widest_request_sectors(one), passed.get(one.instruction))
+        needed = widest_request_sectors(one)
+        profile = with_sectors(subject, profile, one, needed, fetched, behind_l1.get(one.instruction))
     traces = profile.traces
     loads = spread(traces.loads, traces.warps_per_block, [one.instruction for one in counts])
     return replace(profile, traces=structs.replace(traces, loads=loads))
 
 
-def _passed(subject: Subject, counts: Sequence[InstructionCount]) -> dict[int, float]:
-    """Sectors that each load then fetches past L1, by instruction.
+def _shared_by_lines(
+    subject: Subject, counts: Sequence[InstructionCount]
+) -> tuple[Mapping[int, Fetched], Mapping[int, float]]:
+    """What each load fetches, and the sectors that it fetches past L1 once its lanes lie side by side, by instruction.
 
-    Loads of one source line share what they fetch by what they ask for: of an unrolled loop the first may have fetched for all.
+    Loads of one source line share both by what they need: of an unrolled loop the first may have fetched for all.
     """
-    fetched, patterns = fetched_by_loads(subject), subject.profile.traces.patterns
-    found: dict[int, float] = {}
+    alone, patterns = fetched_by_loads(subject), subject.profile.traces.patterns
+    fetched, behind_l1 = dict(alone), dict[int, float]()
     for loads in by_place(one for one in counts if one.action is not Action.STORE).values():
+        before = [alone[one.instruction] for one in loads]
+        filled = [1.0 if patterns is None else float(patterns.filled[one.instruction]) or 1.0 for one in loads]
+        useful = sum(one.behind_l1 * part for one, part in zip(before, filled, strict=True))
         needed = {one.instruction: widest_request_sectors(one) for one in loads}
-        useful = 0.0
-        for one in loads:
-            filled = 1.0 if patterns is None else float(patterns.filled[one.instruction]) or 1.0
-            useful += fetched[one.instruction].behind_l1 * filled
-        share = min(useful / sum(needed.values()), 1.0)
-        found |= {instruction: share * sectors for instruction, sectors in needed.items()}
-    return found
+        for load, sectors in needed.items():
+            share = sectors / sum(needed.values())
+            fetched[load] = Fetched(
+                behind_l1=share * sum(one.behind_l1 for one in before),
+                first_touches=share * sum(one.first_touches for one in before),
+            )
+            behind_l1[load] = min(share * useful, sectors)
+    return fetched, behind_l1
 
 
 @dataclass(frozen=True, slots=True)

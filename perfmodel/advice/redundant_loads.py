@@ -88,7 +88,8 @@ def _once(subject: Subject, counts: Sequence[InstructionCount]) -> KernelProfile
     profile, fetched = subject.profile, fetched_by_loads(subject)
     for one in counts:
         needed = min(float(one.sectors), widest_request_sectors(one))
-        profile = with_sectors(subject, profile, one, needed, min(fetched[one.instruction].first_touches, needed))
+        behind_l1 = min(fetched[one.instruction].first_touches, needed)
+        profile = with_sectors(subject, profile, one, needed, fetched, behind_l1)
     return profile
 
 

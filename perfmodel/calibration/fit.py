@@ -116,7 +116,12 @@ class Calibrated(Result):
         runs = sum(len(one.runs.seconds) for one in self.data)
         error = f"90 % of those held out within a factor of {math.exp(self.log_error_90):.3f}"
         gpus = ", ".join(dict.fromkeys(one.runs.gpu.id for one in self.data))
-        return f"{runs:,} runs on {gpus}; {error}"
+        return "; ".join((f"{runs:,} runs on {gpus}", error, *self.notes))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about the data: files that name another GPU than the one that their times are taken for."""
+        return tuple(one.doubt for one in (*self.data, *self.unfitted) if one.doubt is not None)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each coefficient: its value and the standard error of its logarithm, of all GPUs or one architecture's."""
@@ -148,9 +153,9 @@ class Calibrated(Result):
         return ax
 
     def to_json(self) -> dict[str, Any]:
-        """The object of the JSON contract: the calibration as its file has it, and the error of all runs held out."""
+        """The object of the JSON contract: the calibration as its file has it, the error of all runs held out, notes."""
         content: dict[str, Any] = to_builtins(calibration_file(self))
-        return content | {"held_out_log_error_90": self.log_error_90}
+        return content | {"held_out_log_error_90": self.log_error_90, "notes": list(self.notes)}
 
     def write(self, path: str | Path) -> None:
         """Write the calibration as a file for ``calibration=`` and ``--calibration``.

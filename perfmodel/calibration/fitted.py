@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from ..core.choices import one_of
 from ..core.progress import Advance, no_progress
 from ..core.value_types import require_type
 from ..errors import InputError
+from ..families.base import Family
 from ..families.profiling import fidelity_of
 from ..families.user.family import source_family
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
-from ..prediction.scenario import scenario_of
+from ..prediction.scenario import Scenario, scenario_of
 from ..profiles.kernel_profile import Fidelity
-from ..records.measurements import read_measurements
+from ..records.measurements import Measurements, read_measurements
 from .fit import Calibrated, calibrate
-from .measured_runs import dataset_name, measured_runs
+from .measured_runs import MeasuredRuns, dataset_name, measured_runs
+
+Bar = Callable[[str, int], AbstractContextManager[Advance]]
+"""Shows how far so many steps are; it is given their name and number."""
+
+
+@contextmanager
+def _no_bar(what: str, total: int) -> Iterator[Advance]:
+    yield no_progress
 
 
 def fit(
@@ -63,11 +75,49 @@ def fit(
     if len(names) not in (1, len(files)):
         raise InputError(f"{len(names)} families for {len(files)} files: one, or one for each is needed")
     families = [source_family(name, space) for name in names] * (len(files) if len(names) == 1 else 1)
-    asked = one_of(Fidelity, "fidelity", fidelity)
-    data = []
-    for number, (family, one, file) in enumerate(zip(families, gpus, files, strict=True), start=1):
-        scenario = scenario_of(one, l2=l2)
-        rows = read_measurements(Path(file), family, scenario.l2).drawn(where, sample, seed)
-        name = dataset_name(scenario.gpu, number)
-        data.append(measured_runs(name, family, rows, scenario, fidelity_of(family, asked)))
+    pairs = [
+        measured_file(Path(file), family, scenario_of(one, l2=l2), where, sample, seed)
+        for family, one, file in zip(families, gpus, files, strict=True)
+    ]
+    data = runs_of(pairs, one_of(Fidelity, "fidelity", fidelity))
     return calibrate(data, seed=seed, held_out=held_out, advance=advance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredFile:
+    """The chosen rows of a file, the family that they are of, and the scenario that they were measured in."""
+
+    family: Family[Any, Any]
+    scenario: Scenario
+    rows: Measurements
+
+
+def measured_file(
+    file: Path, family: Family[Any, Any], scenario: Scenario, where: str | None, sample: int | None, seed: int
+) -> MeasuredFile:
+    """A file with the rows that a query keeps, and of these as many as are to be drawn.
+
+    Raises:
+        InputError: the file or the query is wrong, or no row is left.
+    """
+    rows = read_measurements(file, family, scenario.l2).drawn(where or None, sample, seed)
+    return MeasuredFile(family=family, scenario=scenario, rows=rows)
+
+
+def runs_of(pairs: Sequence[MeasuredFile], asked: Fidelity, bar: Bar = _no_bar) -> list[MeasuredRuns]:
+    """The data sets with the profile of every run; ``bar`` shows how far those of one file are.
+
+    Raises:
+        InputError: families that are looked at in different depths, or too few runs of a file are left.
+    """
+    depths = {fidelity_of(one.family, asked): one.family.name for one in pairs}
+    if len(depths) > 1:
+        raise InputError(f"{', '.join(depths.values())} are looked at in different depths; give --fidelity simulated")
+    (depth,) = depths
+    data = []
+    for number, one in enumerate(pairs, start=1):
+        gpu = one.scenario.gpu
+        with bar(f"{depth.value} profiles, {gpu.id}", len(one.rows)) as advance:
+            name = dataset_name(gpu, number)
+            data.append(measured_runs(name, one.family, one.rows, one.scenario, depth, advance))
+    return data

@@ -153,6 +153,8 @@ class MeasuredRuns:
     sha256: str
     closed: FitSet | None = None
     """The same runs as closed forms alone see them; None where those are ``runs``, or where there are none."""
+    doubt: str | None = None
+    """What to say where the file names another GPU than the one that its times are taken for."""
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -205,6 +207,7 @@ def measured_runs(
         problem_index=problem_index,
         sha256=hashlib.sha256(measurements.path.read_bytes()).hexdigest(),
         closed=closed,
+        doubt=measurements.doubt_about(scenario.gpu),
     )
 
 

@@ -14,7 +14,8 @@ from typing import NoReturn
 
 import typer
 
-from ..errors import INTERRUPTED, INTERRUPTED_STATUS, PerfmodelError
+from ..core.kept import anything_kept, forget_kept
+from ..errors import INTERRUPTED, INTERRUPTED_AND_KEPT, INTERRUPTED_STATUS, PerfmodelError
 from . import analyze, catalogue, check, fit, network, predict, rank, sweep, validate
 from . import run as run_command
 from .interruption import interrupts_noted
@@ -80,6 +81,7 @@ def leave(status: int) -> NoReturn:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the program and return its exit status."""
+    forget_kept()
     with interrupts_noted() as noted:
         try:
             _accept_any_character()
@@ -95,7 +97,7 @@ def run(arguments: list[str] | None = None) -> int:
         except Exception as error:
             status = INTERRUPTED_STATUS if noted else _failed(error, sys.argv[1:] if arguments is None else arguments)
     if status == INTERRUPTED_STATUS:
-        typer.echo(INTERRUPTED, err=True)
+        typer.echo(INTERRUPTED_AND_KEPT if anything_kept() else INTERRUPTED, err=True)
     return status if isinstance(status, int) else 0
 
 

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import InputError
 from .options import EXTRA_WORDS, FidelityOption, JsonOption, SeedOption, SpaceOption, for_each, source_families
 from .output import note, print_json, print_table, progress_bar, require_writable, write_target
-
-if TYPE_CHECKING:
-    from ..calibration.measured_runs import MeasuredRuns
-    from ..families.base import Family
-    from ..prediction.scenario import Scenario
-    from ..profiles.kernel_profile import Fidelity
-    from ..records.measurements import Measurements
 
 GpusOption = Annotated[
     list[str], typer.Option("--gpu", metavar="NAME|FILE.toml|auto", help="GPU of a file; once for each file.")
@@ -78,75 +69,31 @@ def fit(
     are those of launches that were held out of the fit. Words after the options are arguments of TUNE.py.
     """
     from ..calibration.fit import calibrate, calibration_text, fits
+    from ..calibration.fitted import measured_file, runs_of
     from ..core.choices import one_of
-    from ..families.profiling import fidelity_of
+    from ..prediction.scenario import scenario_of
     from ..profiles.kernel_profile import Fidelity
 
     chosen = source_families(family_name, space, context.args)
     require_writable("--output", output, measurements)
-    pairs = read_pairs(chosen, gpu, measurements, where or [], sample, seed)
-    asked = one_of(Fidelity, "--fidelity", fidelity)
-    depths = {fidelity_of(one, asked) for one in chosen}
-    if len(depths) > 1:
-        raise InputError(f"{family_name} are looked at in different depths; give --fidelity simulated")
-    data = runs_of(pairs, depths.pop())
+    if len(gpu) != len(measurements):
+        raise InputError(f"{len(gpu)} times --gpu and {len(measurements)} times --measurements: one for each is needed")
+    families = for_each("families", chosen, len(gpu))
+    filters = for_each("--filter", where or [""], len(gpu))
+    pairs = [
+        measured_file(file, family, scenario_of(name), query, sample, seed)
+        for file, family, name, query in zip(measurements, families, gpu, filters, strict=True)
+    ]
+    data = runs_of(pairs, one_of(Fidelity, "--fidelity", fidelity), progress_bar)
     with progress_bar("fits", fits(data, held_out or ())) as advance:
         found = calibrate(data, seed=seed, held_out=held_out or (), advance=advance)
     write_target("--output", output, calibration_text(found))
+    for text in found.notes:
+        note(text)
     if as_json:
         print_json(found.to_json())
     else:
         _print(found)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """A GPU with the rows that were measured on it."""
-
-    family: Family[Any, Any]
-    scenario: Scenario
-    rows: Measurements
-
-
-def read_pairs(
-    families: Sequence[Family[Any, Any]],
-    gpus: Sequence[str],
-    files: Sequence[Path],
-    filters: Sequence[str],
-    sample: int | None,
-    seed: int,
-) -> list[Pair]:
-    """The chosen rows of every file, with the GPU, the family and the query that stand at the same place, or the only ones."""
-    from ..prediction.scenario import scenario_of
-    from ..records.measurements import read_measurements
-
-    if len(gpus) != len(files):
-        raise InputError(f"{len(gpus)} times --gpu and {len(files)} times --measurements: one for each is needed")
-    chosen = list(families) * (len(gpus) if len(families) == 1 else 1)
-    if len(chosen) != len(gpus):
-        raise InputError(f"{len(families)} families for {len(gpus)} times --gpu: one, or one for each is needed")
-    queries = for_each("--filter", list(filters) or [""], len(gpus))
-    pairs = []
-    for family, name, path, query in zip(chosen, gpus, files, queries, strict=True):
-        scenario = scenario_of(name)
-        rows = read_measurements(path, family, scenario.l2).drawn(query or None, sample, seed)
-        if (doubt := rows.doubt_about(scenario.gpu)) is not None:
-            note(doubt)
-        pairs.append(Pair(family=family, scenario=scenario, rows=rows))
-    return pairs
-
-
-def runs_of(pairs: Sequence[Pair], depth: Fidelity) -> list[MeasuredRuns]:
-    """The data sets with the profile of every run."""
-    from ..calibration.measured_runs import dataset_name, measured_runs
-
-    data = []
-    for number, pair in enumerate(pairs, start=1):
-        gpu = pair.scenario.gpu
-        with progress_bar(f"{depth.value} profiles, {gpu.id}", len(pair.rows)) as advance:
-            name = dataset_name(gpu, number)
-            data.append(measured_runs(name, pair.family, pair.rows, pair.scenario, depth, advance))
-    return data
 
 
 def _print(found: Any) -> None:

@@ -390,6 +390,7 @@ Fit = _object(
             for field in msgspec.structs.fields(CalibrationFile)
         ),
         ("held_out_log_error_90", float),
+        ("notes", list[str]),
     ],
 )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import platformdirs
 
+from ..core.kept import note_kept
 from .workers import in_worker
 
 SIZE_LIMIT_BYTES = 2 * 2**30
@@ -66,6 +67,7 @@ def keep(key: str, value: bytes) -> None:
 
         try:
             store.set(key, zlib.compress(value, 1))
+            note_kept()
         except (*_FAULTS, Timeout) as error:
             _note_trouble(str(error) or "another process keeps it locked")
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..core.kept import note_kept
 from ..errors import CompileError, PerfmodelError
 from . import disk_cache
 from .compiled import CompiledKernel, compile_kernel
@@ -74,6 +75,8 @@ def run_many(
             try:
                 result, trouble = future.result()
                 disk_cache.report_trouble(trouble)
+                if not trouble:
+                    note_kept()
                 results.append(result)
             except FutureTimeoutError:
                 results.append(CompileError(f"{describe(*job)}: not finished within {time_limit_s / _LEAST_SHARE:g} s"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -209,7 +209,8 @@ def spread(streams: LoadStreams, warps_per_block: int, instructions: Collection[
     """Streams in which every request of some instructions is the first to ask for its share of the sectors.
 
     Where one request of a warp has touched what the next ones ask for, as lanes do that walk along rows of their own, each of
-    them asks for as many new sectors. Groups that other warps or instructions touch, too, stay as they are.
+    them asks for as many new sectors. Groups that other warps or instructions touch, too, stay as they are. Requests whose lanes
+    lie side by side ask for whole pairs of sectors: those of a warp are fresh in the same proportion.
     """
     groups, group_offsets = streams.group.copy(), [0]
     sectors: list[int] = []
@@ -222,17 +223,25 @@ def spread(streams: LoadStreams, warps_per_block: int, instructions: Collection[
         touched: dict[int, list[int]] = {}
         for place in (own.start + np.flatnonzero(streams.instruction[own] != CUT)).tolist():
             touched.setdefault(int(streams.group[place]), []).append(place)
-        added: list[tuple[int, int, int]] = []
+        of_warp: dict[int, list[int]] = {}
         for group in range(last - first):
             places = touched.get(group, [])
-            alone = len(set(warp_of[places].tolist())) == 1 and bool(of_some[places].all())
+            warps = set(warp_of[places].tolist())
+            alone = len(warps) == 1 and bool(of_some[places].all())
             parts = min(len(places), int(streams.sectors[first + group])) if alone else 1
-            amounts = [int(values[first + group]) for values in (streams.sectors, streams.fresh, streams.common)]
+            begin = len(sectors)
             for number in range(parts):
-                groups[places[number::parts] if alone else places] = len(added)
-                added.append((_share(amounts[0], parts, number), _share(amounts[1], parts, number), amounts[2]))
-        for values, place in ((sectors, 0), (fresh, 1), (common, 2)):
-            values += [one[place] for one in added]
+                groups[places[number::parts] if alone else places] = begin + number - group_offsets[-1]
+            for values, amounts in ((sectors, streams.sectors), (fresh, streams.fresh)):
+                values += [_share(int(amounts[first + group]), parts, number) for number in range(parts)]
+            common += [int(streams.common[first + group])] * parts
+            if alone:
+                of_warp.setdefault(warps.pop(), []).extend(range(begin, begin + parts))
+        for of_one in of_warp.values():
+            for number, amount in zip(
+                of_one, _divided([fresh[k] for k in of_one], [sectors[k] for k in of_one]), strict=True
+            ):
+                fresh[number] = amount
         group_offsets.append(len(sectors))
     return replace(
         streams,
@@ -242,6 +251,16 @@ def spread(streams: LoadStreams, warps_per_block: int, instructions: Collection[
         common=np.array(common, np.int64),
         group_offsets=np.array(group_offsets, np.int64),
     )
+
+
+def _divided(amounts: Sequence[int], weights: Sequence[int]) -> list[int]:
+    """The sum of some amounts, divided in proportion to weights.
+
+    >>> _divided([4, 0, 1], [4, 4, 2])
+    [2, 2, 1]
+    """
+    total, whole = sum(amounts), max(sum(weights), 1)
+    return [total * end // whole - total * begin // whole for begin, end in pairwise(accumulate(weights, initial=0))]
 
 
 def _share(amount: int, parts: int, number: int) -> int:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ..core.documents import converted, to_builtins
 from ..core.files import parse_json, read_text
 from ..core.json_aliases import by_field
+from ..core.kept import note_kept
 from ..errors import InputError
 from ..families.registry import family, family_names
 from ..launch.launch import L2State
@@ -45,6 +46,7 @@ def append_record(path: Path, record: Record) -> None:
         stream.write(line)
         stream.flush()
         os.fsync(stream.fileno())
+    note_kept()
 
 
 def _cut_unfinished_line(stream: Any) -> None:

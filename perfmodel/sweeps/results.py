@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..core.files import replacing
+from ..core.kept import note_kept
 from ..errors import InputError, PerfmodelError
 from .plan import CONFIGURATION_PREFIX, PROBLEM_PREFIX
 from .rows import LEADING, TRAILING
@@ -94,6 +95,7 @@ class ResultFile:
         try:
             with replacing(self._part(key)) as stream:
                 stream.write(packed.getvalue())
+            note_kept()
         except OSError as error:
             raise PerfmodelError(f"{self._part(key)}: {error.strerror or error}; what was kept before stays") from error
 

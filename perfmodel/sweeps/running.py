@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..compiler.disk_cache import report_trouble
 from ..compiler.workers import apart_from_caller, main_module_hidden
 from ..core.json_values import fields_text
+from ..core.kept import note_kept
 from ..core.results import Bar, TimedResult
 from ..core.units import microseconds, time_text
 from ..core.value_types import require_type
@@ -233,6 +234,8 @@ def sweep(
         joined = file.joined_rows()
         known = joined.keys() | file.part_keys()
         missing = [task for task in tasks if task.key not in known]
+        if known:
+            note_kept()
         failed: dict[str, str] = {}
         finished, started = 0, math.inf
 

@@ -13,6 +13,7 @@ import pytest
 
 from perfmodel.cli import app
 from perfmodel.cli.interruption import interrupts_noted
+from perfmodel.compiler import disk_cache
 
 
 def struck(*_: object) -> None:
@@ -49,7 +50,21 @@ def test_whatever_an_interrupt_becomes_it_is_one_line(
 ) -> None:
     monkeypatch.setattr(app, "build_app", lambda: lambda **_: strike())
     assert app.run([]) == app.INTERRUPTED_STATUS
-    assert capsys.readouterr().err == "perfmodel: interrupted; what was finished is kept\n"
+    assert capsys.readouterr().err == "perfmodel: interrupted\n"
+
+
+def test_an_interrupt_says_that_something_is_kept_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def keeps_and_is_struck(**_: object) -> None:
+        disk_cache.keep("key", b"code")
+        struck()
+
+    monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path))
+    for called, said in ((keeps_and_is_struck, "; what was finished is kept"), (struck, "")):
+        monkeypatch.setattr(app, "build_app", lambda called=called: lambda **_: called())
+        assert app.run([]) == app.INTERRUPTED_STATUS
+        assert capsys.readouterr().err == f"perfmodel: interrupted{said}\n"
 
 
 def test_an_error_without_an_interrupt_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +93,7 @@ sys.exit(7)
 
 @pytest.mark.parametrize(
     ("module", "said"),
-    [("perfmodel.errors", ""), ("perfmodel.cli.app", "perfmodel: interrupted; what was finished is kept\n")],
+    [("perfmodel.errors", ""), ("perfmodel.cli.app", "perfmodel: interrupted\n")],
 )
 def test_an_interrupt_before_the_program_is_loaded_is_no_traceback(module: str, said: str) -> None:
     """It strikes where the script imports the first of its modules, and the command line, which takes most of the start."""

@@ -119,8 +119,15 @@ def test_a_fit_shows_the_errors_of_runs_held_out() -> None:
     assert (line.get_xdata() >= 1.0).all()
     content = json.loads(json.dumps(found.to_json()))
     assert content["held_out_log_error_90"] == found.log_error_90
+    assert content["notes"] == []
     assert set(pm.frame(found)["coefficient"]) >= set(content["coefficients"])
     pyplot.close("all")
+
+
+def test_a_fit_says_which_files_are_of_another_gpu() -> None:
+    found = pm.fit("direct_conv2d", gpu="rtx-3090", measurements=MEASUREMENTS, fidelity="analytic")
+    assert found.notes == (f"{MEASUREMENTS}: was measured on h200, not on rtx-3090",)
+    assert found.notes[0] in repr(found)
 
 
 def test_advice_is_a_list_of_changes() -> None:

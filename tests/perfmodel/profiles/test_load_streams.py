@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from perfmodel.ir.instruction import Instruction, Space
 from perfmodel.profiles import load_streams
-from perfmodel.profiles.load_streams import CUT, LoadObserver, joined, spread
+from perfmodel.profiles.load_streams import CUT, LoadObserver, LoadStreams, joined, spread
 from perfmodel.simulator.access import Action, Site, WarpAccess
 from perfmodel.simulator.plan import Plan
 
@@ -49,6 +49,21 @@ def test_spread_requests_share_what_the_first_of_them_fetched() -> None:
     assert found.group_offsets.tolist() == [0, 5]
     others = spread(observer.streams([0], 2), 2, [9])
     assert others.group.tolist() == observer.streams([0], 2).group.tolist()
+
+
+def test_spread_requests_are_fresh_in_one_proportion() -> None:
+    """Four lanes walk along rows of their own: two requests for the first sectors of four pairs, two for the second ones."""
+    rows = LoadStreams(
+        instruction=np.array([7, 7, 7, 7]),
+        group=np.array([0, 0, 1, 1]),
+        offsets=np.array([0, 4]),
+        sectors=np.array([4, 4]),
+        fresh=np.array([4, 0]),
+        common=np.array([0, 0]),
+        group_offsets=np.array([0, 2]),
+    )
+    found = spread(rows, 1, [7])
+    assert (found.sectors.tolist(), found.fresh.tolist()) == ([2, 2, 2, 2], [1, 1, 1, 1])
 
 
 def test_the_second_sector_of_a_pair_is_not_fresh() -> None:
