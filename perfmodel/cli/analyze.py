@@ -25,6 +25,7 @@ from .options import (
     command_line,
     for_each,
     require_one_format,
+    scenario_from,
 )
 from .output import (
     note,
@@ -182,6 +183,9 @@ def analyze(
         require_writable("--html", html, [*files, baseline, calibration])
     limits = parse_limits(DEFAULT_LIMITS if fail_on is None else fail_on)
     earlier = None if baseline is None else read_result(baseline)
+    shapes = [(_sizes("--grid", one.grid), _sizes("--block", one.block)) for one in variants]
+    for name in gpu:  # all of them before the first launch is executed
+        scenario_from(name, sm_clock_mhz, l2, calibration)
     budget = Budget(seconds=max_seconds, memory_bytes=max_memory_mib * 2**20, warp_instructions=max_instructions)
     analyze_one = partial(
         analyze_launch,
@@ -201,8 +205,7 @@ def analyze(
     )
     found, advised = [], []
     with progress_bar("launches", len(variants)) as advance:
-        for one in variants:
-            grid_sizes, block_sizes = _sizes("--grid", one.grid), _sizes("--block", one.block)
+        for one, (grid_sizes, block_sizes) in zip(variants, shapes, strict=True):
             found.append(analyze_one(one.file, kernel=one.kernel, grid=grid_sizes, block=block_sizes, gpu=one.gpu))
             advised.append(advise(found[-1]))
             advance()

@@ -13,12 +13,14 @@ from importlib.metadata import entry_points, version
 from typing import NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from ..core.kept import anything_kept, forget_kept
 from ..errors import INTERRUPTED, INTERRUPTED_AND_KEPT, INTERRUPTED_STATUS, PerfmodelError
 from . import analyze, catalogue, check, fit, network, predict, rank, sweep, validate
 from . import run as run_command
 from .interruption import interrupts_noted
+from .options import OnceCommand
 
 COMMANDS_GROUP = "perfmodel.commands"
 USAGE_STATUS = 2
@@ -64,6 +66,9 @@ def build_app() -> typer.Typer:
             typer.echo(f"perfmodel: command {point.name!r} cannot be loaded: {error}", err=True)
             continue
         register(app)
+    for command in app.registered_commands:
+        if not issubclass(command.cls or TyperCommand, OnceCommand):
+            command.cls = OnceCommand
     return app
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import Enum
@@ -22,7 +23,24 @@ if TYPE_CHECKING:
     from ..prediction.scenario import Scenario
 
 
-class FamilyCommand(TyperCommand):
+class OnceCommand(TyperCommand):
+    """A command that refuses an option which takes one value and is given several times: all but the last would go unseen."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Look for repeated options first."""
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        given = Counter(option.opts[0] for option in order if option.param_type_name == "option" and _takes_one(option))
+        for name, times in given.items():
+            if times > 1:
+                raise InputError(f"{name} is given {times} times; it takes one value")
+        return super().parse_args(ctx, args)
+
+
+def _takes_one(option: Any) -> bool:
+    return not (option.multiple or option.is_flag or option.count)
+
+
+class FamilyCommand(OnceCommand):
     """A command that takes a family's problem options: ``rank FAMILY --help`` lists those of FAMILY too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -287,7 +305,7 @@ def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> 
     """
     values = {f.name: getattr(default, f.name) for f in fields(problem_type)}
     hints, second = get_type_hints(problem_type), second_names(problem_type)
-    pending = list(arguments)
+    pending, known = list(arguments), set[str]()
     while pending:
         word = pending.pop(0)
         name, given, text = word.removeprefix("--").partition("=")
@@ -296,6 +314,9 @@ def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> 
         if not word.startswith("--") or field not in values:
             accepted = ", ".join("--" + n.replace("_", "-") for n in values)
             raise InputError(f"unexpected argument {word!r}; {problem_type.__name__} takes {accepted}")
+        if field in known:
+            raise InputError(f"--{name} is given several times; it takes one value")
+        known.add(field)
         if not given:
             if hints[field] is bool and (not pending or pending[0] not in _TRUTHS):
                 text = "true"
@@ -314,6 +335,8 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
         name, given, text = pair.partition("=")
         if not given or not name:
             raise InputError(f"--set {pair!r} must have the form name=value")
+        if name.strip() in found:
+            raise InputError(f"--set {name.strip()} is given several times; it takes one value")
         found[name.strip()] = text.strip()
     return found
 

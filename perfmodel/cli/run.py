@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from ..compiler.kernel_names import shortened
 from ..core.choices import one_of
@@ -23,6 +22,7 @@ from .options import (
     IncludeOption,
     JsonOption,
     L2Option,
+    OnceCommand,
     SeedOption,
     require_one_format,
 )
@@ -36,7 +36,7 @@ _STANDARD_ERROR = 2
 _PROGRAM_ARGUMENTS = "arguments of the program"
 
 
-class _RunCommand(TyperCommand):
+class _RunCommand(OnceCommand):
     """What stands behind ``--`` belongs to the program that is run."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

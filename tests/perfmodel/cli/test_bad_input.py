@@ -36,6 +36,11 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("arguments", "named"),
     [
         (("rank", "tiled_conv2d", "--gpu", "h20"), "'h20'"),
+        (("rank", "tiled_conv2d", "--gpu", "h200", "--gpu", "t4"), "--gpu is given 2 times; it takes one value"),
+        (("rank", "conv1d", "--gpu", "h200", "--length", "9", "--length=8"), "--length is given several times"),
+        (("predict", "conv1d", "--gpu", "t4", "--set", "x=1", "--set", "x=2"), "--set x is given several times"),
+        (("run", "a.cu", "--gpu", "h200", "--gpu", "t4", "--", "--gpu"), "--gpu is given 2 times"),
+        (("analyze", "missing.cu", "--gpu", "h200", "--gpu", "h20"), "'h20'"),
         (("rank", "tiled_conv", "--gpu", "h200"), "'tiled_conv'"),
         (("rank", "tiled_conv2d"), "--gpu"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--width", "many"), "'many'"),
