@@ -126,7 +126,23 @@ def validate(
 ) -> Validation:
     """Predictions against the measurements of a file (CSV, Kernel Tuner cache, own records), as ``perfmodel validate``.
 
-    ``family_name`` may also be a CUDA file, with the file of its tuning space as ``space``, or a Kernel Tuner script.
+    Args:
+        family_name: a family, a CUDA file with its ``space``, or a Kernel Tuner script.
+        gpu: id, file or record of the GPU.
+        measurements: CSV, Kernel Tuner cache or own records.
+        space: the tuning space of a CUDA file.
+        fidelity: where counts and registers come from.
+        where: a query on the columns, which keeps rows.
+        l2: what the L2 held when the kernels started.
+        sm_clock_mhz: SM clock; the boost clock where None.
+        calibration: file with coefficients of the user's own.
+
+    Raises:
+        InputError: an argument does not fit, or fewer than two rows can be compared; the message says why.
+
+    >>> found = validate("direct_conv2d", gpu="h200", measurements="examples/h200.jsonl.gz", fidelity="analytic")
+    >>> found.measured_s.shape, found.accuracy.n, found.accuracy.mape_scaled < 0.2
+    ((72,), 72, True)
     """
     require_type((str, PathLike), "the path of a file", measurements=measurements)
     chosen = source_family(family_name, space)

@@ -184,6 +184,15 @@ def check(
 
     Raises:
         InputError: a file is not as it should be, or there is no baseline yet.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "perf.toml"
+    ...     _ = file.with_name("k.cu").write_text("__global__ void k(float *x) { x[threadIdx.x] = 1.0f; }")
+    ...     launch = 'file = "k.cu", kernel = "k", grid = [1], block = [64], arguments = ["f32[64]"]'
+    ...     _ = file.write_text(chr(10).join(['gpus = ["h200"]', f"launch = [{{ {launch} }}]"]))
+    ...     [outcome.verdict.value for earlier in (True, False) for outcome in check(file, update_baseline=earlier)]
+    ['new', 'unchanged']
     """
     file = read_check_file(Path(path), fail_on)
     if baseline is not None:

@@ -71,7 +71,17 @@ def predict_many(
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
 ) -> list[Prediction]:
-    """Several configurations of one problem, in order, compiled in parallel; arguments and errors as for ``predict``."""
+    """Several configurations of one problem, in order, compiled in parallel; arguments as for ``rank``.
+
+    Raises:
+        InfeasibleError: One of them cannot run on the GPU; the text names it and the limit.
+
+    >>> from perfmodel import TiledConv2d, TiledConv2dConfiguration
+    >>> two = [TiledConv2dConfiguration(block_size_x=size) for size in (32, 64)]
+    >>> found = predict_many(TiledConv2d(), two, gpu="rtx-2080-ti", fidelity="analytic")
+    >>> [one.occupancy.blocks_per_sm for one in found]
+    [8, 4]
+    """
     require_type(Sequence, "a list of them", configurations=configurations)
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
     return predict_all(problem, configurations, scenario, one_of(Fidelity, "fidelity", fidelity))

@@ -191,6 +191,21 @@ def run_program(
         InputError: files and exe are given both or not at all; a value is wrong.
         CompileError: the program cannot be built; the message names what it lacks.
         SimulationError: the time limit is used up.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     program = Path(folder) / "main.cu"
+    ...     _ = program.write_text('''
+    ...         __global__ void ones(float *x) { x[threadIdx.x] = 1.0f; }
+    ...         int main() {
+    ...             float *x;
+    ...             cudaMalloc(&x, 64 * sizeof(float));
+    ...             ones<<<1, 64>>>(x);
+    ...             return cudaDeviceSynchronize();
+    ...         }''')
+    ...     found = run_program([program], gpu="h200")
+    >>> found.exit_status, [launch.calls for launch in found]
+    (0, [1])
     """
     if bool(files) == (exe is not None):
         raise InputError("give the source files of a program, or a built one by --exe (exe in Python)")

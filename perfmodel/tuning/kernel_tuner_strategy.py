@@ -50,6 +50,10 @@ def kernel_tuner_strategy(
 
     Raises:
         InputError: Kernel Tuner is not installed.
+
+    >>> strategy = kernel_tuner_strategy(predicted=lambda block_size_x: 1e-3 / block_size_x)
+    >>> callable(strategy.tune)  # kernel_tuner.tune_kernel(…, strategy=strategy)
+    True
     """
     try:
         from kernel_tuner.strategies.wrapper import OptAlg, OptAlgWrapper

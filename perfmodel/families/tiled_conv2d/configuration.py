@@ -16,7 +16,15 @@ TILE_SIZES = (1, 2, 3, 4, 5, 6, 7, 8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TiledConv2dConfiguration:
-    """Block and tile sizes; the flags are 0 or 1. Without ``use_shmem`` padding has no effect and is ``None``."""
+    """Threads of a block, outputs of a thread along both sides, and how the patch of a block is read; the flags are 0 or 1.
+
+    With ``use_shmem`` it lies in shared memory, with ``use_padding`` in padded rows. With ``read_only`` loads are by
+    ``__ldg``. Without ``use_shmem`` padding has no effect and is ``None``.
+
+    >>> TiledConv2dConfiguration(use_shmem=0, use_padding=1)
+    Traceback (most recent call last):
+    perfmodel.errors.InputError: use_padding=1 must be none when use_shmem=0
+    """
 
     block_size_x: int = 32
     block_size_y: int = 4

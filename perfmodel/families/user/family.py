@@ -253,7 +253,14 @@ def _spec_numbers(text: str, names: Mapping[str, Value]) -> tuple[Value, ...]:
 
 
 def user_problem(file: str | Path, space: str | Path) -> UserProblem:
-    """The problem of ranking a user's file over a space; both files are read and checked at once."""
+    """The problem of ranking a user's file over a space; both files are read and checked at once.
+
+    Raises:
+        InputError: a file cannot be read, or the space is not as the manual's page says; the message names the key.
+
+    >>> user_problem("examples/blur.cu", "examples/blur.toml").file
+    'examples/blur.cu'
+    """
     return _checked(UserProblem(file=str(file), space=str(space)))
 
 
@@ -268,6 +275,9 @@ def script_problem(script: str | Path, arguments: Sequence[str] = ()) -> UserPro
 
     Raises:
         InputError: the script does not get as far as ``tune_kernel``, or calls it with what is not read.
+
+    >>> script_problem("examples/tune_blur.py").file
+    'examples/tune_blur.py'
     """
     recorded = record_script(Path(script), _new_folder(), arguments)
     return _checked(UserProblem(file=str(script), space="tune_kernel", recorded=str(recorded)))

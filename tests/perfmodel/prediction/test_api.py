@@ -21,6 +21,12 @@ def test_every_public_name_is_there_and_no_other() -> None:
         _ = pm.no_such_name
 
 
+def test_every_public_function_has_an_example() -> None:
+    functions = [name for name in pm.__all__ if not isinstance(getattr(pm, name), type)]
+    assert "analyze" in functions
+    assert [name for name in functions if ">>>" not in (getattr(pm, name).__doc__ or "")] == []
+
+
 def test_errors_are_caught_as_one_kind() -> None:
     assert issubclass(pm.InputError, pm.PerfmodelError)
     assert issubclass(pm.InfeasibleError, pm.PerfmodelError)
