@@ -200,7 +200,7 @@ def advise(analysis: Analysis) -> Advised:
     return advise_on(subject, analysis.with_registers)
 
 
-def advise_on(subject: Subject, with_registers: Callable[[int], KernelProfile]) -> Advised:
+def advise_on(subject: Subject, with_registers: Callable[[int], KernelProfile | None]) -> Advised:
     """What to change in an executed launch; ``with_registers`` compiles for fewer registers and executes what that gives."""
     now = subject.prediction.time.predicted_s
     found = [one for kind in _KINDS for one in kind(subject) if _meets_as(subject, one)]
@@ -252,7 +252,7 @@ def _predicted(subject: Subject, candidates: Sequence[Candidate]) -> list[float]
 
 
 def _verified(
-    subject: Subject, candidate: Candidate, with_registers: Callable[[int], KernelProfile]
+    subject: Subject, candidate: Candidate, with_registers: Callable[[int], KernelProfile | None]
 ) -> Candidate | None:
     """The candidate with the code that the compiler makes for so many registers; None where it does not."""
     assert candidate.verify_registers is not None
@@ -260,7 +260,7 @@ def _verified(
         profile = with_registers(candidate.verify_registers)
     except PerfmodelError:
         return None
-    if int(profile.resources.registers_per_thread) > candidate.verify_registers:
+    if profile is None:
         return None
     spilled = int(profile.resources.spill_store_bytes) - int(subject.profile.resources.spill_store_bytes)
     text = f"spilling {spilled} bytes" if spilled > 0 else "without spills"

@@ -190,14 +190,18 @@ class Analysis(TimedResult):
             ),
         )
 
-    def with_registers(self, registers: int) -> KernelProfile:
+    def with_registers(self, registers: int) -> KernelProfile | None:
         """The profile of the same launch of the same PTX, assembled for at most so many registers a thread and executed.
+
+        None where the assembler takes more registers, as it does for a kernel that states its launch bounds.
 
         Raises:
             CompileError: there is no PTX, or the assembler refuses.
             SimulationError: what it makes cannot be executed.
         """
         compiled = compile_with_registers(self._compiled, self._request, registers)
+        if int(compiled.resources.registers_per_thread) > registers:
+            return None
         gpu, effort = self.scenario.gpu, self._effort
         return execute(compiled, self._launch, self._call, gpu, effort, remember=True).profile
 

@@ -9,7 +9,8 @@ end of the run has gone the same way, with the same lanes, to the same addresses
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Hashable, Iterator, Set
+from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -25,7 +26,9 @@ _SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 
 
 _REMEMBERED = 256
-"""Arrays of coefficients of which it is remembered whether all lanes of a block share them."""
+"""Arrays of coefficients of which it is remembered whether all lanes of a block share them, or how far they shift."""
+_REMEMBERED_LANES = 32
+"""Steps of which it is remembered which lanes share them."""
 
 
 class NotFollowedError(Exception):
@@ -53,6 +56,17 @@ Steps = dict[BlockFunction, Integers]
 """Coefficients of functions of the block, each of shape ``(1 | classes, 1 | threads)``; the shift is the sum of the products."""
 RowSteps = tuple[tuple[BlockFunction, Integers], ...]
 """The same where all lanes of a block have one coefficient, each of shape ``(classes,)``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pattern:
+    """Lanes of a class's executed block that have the same coefficients; between which numbers their shifts lie."""
+
+    row: int
+    lanes: Integers
+    steps: tuple[tuple[BlockFunction, int], ...]
+    least: int
+    most: int
 
 
 class Running(Protocol):
@@ -85,6 +99,8 @@ class BlockClasses:
         """First addresses of the buffers that were stored to."""
         self._functions: WeakValueDictionary[int, BlockFunction] = WeakValueDictionary()
         self._of_rows: dict[tuple[int, int], tuple[Integers, Mask | None, Integers | None]] = {}
+        self._extents: dict[Hashable, tuple[RowSteps, Integers, Integers]] = {}
+        self._of_lanes: dict[tuple[int, ...], tuple[Steps, Mask | None, list[_Pattern]]] = {}
         self._group = group.copy()
         self._decisions = 0
         self._set_members()
@@ -214,6 +230,20 @@ class BlockClasses:
             low, high = low + np.minimum(*ends), high + np.maximum(*ends)
         return low, high
 
+    def _extent(self, steps: RowSteps) -> tuple[Integers, Integers]:
+        """Smallest and largest shift of each class; that of the executed block, 0, among them."""
+        content = (c.tobytes() if c.strides[0] else int(c[0]) for _, c in steps)
+        key = (self.departures, *(id(function) for function, _ in steps), *content)
+        if key not in self._extents:
+            if len(self._extents) >= _REMEMBERED:
+                self._extents.clear()
+            shift = self.shift(steps)
+            low, high = np.zeros((2, self.count), np.int64)
+            np.minimum.at(low, self.rows, shift)
+            np.maximum.at(high, self.rows, shift)
+            self._extents[key] = steps, low, high
+        return self._extents[key][1:]
+
     def _bounds(self, steps: Steps) -> tuple[int, int]:
         """Numbers between which every shift lies, quickly."""
         low = high = 0
@@ -239,18 +269,36 @@ class BlockClasses:
             low, high = low + np.minimum(*ends), high + np.maximum(*ends)
         return low, high
 
-    def _patterns(self, steps: Steps, mask: Mask | None, threads: int) -> Iterator[tuple[int, Any, RowSteps]]:
-        """For each class, lanes with the same coefficients: the class, the lanes, and their coefficients."""
+    def _patterns(self, steps: Steps, mask: Mask | None, threads: int) -> list[_Pattern]:
+        """Lanes with the same coefficients, class by class."""
+        key = (self.departures, threads, id(mask), *(id(part) for step in steps.items() for part in step))
+        if key not in self._of_lanes:
+            if len(self._of_lanes) >= _REMEMBERED_LANES:
+                self._of_lanes.clear()
+            self._of_lanes[key] = steps, mask, list(self._find_patterns(steps, mask, threads))
+        return self._of_lanes[key][2]
+
+    def _find_patterns(self, steps: Steps, mask: Mask | None, threads: int) -> Iterator[_Pattern]:
         functions = list(steps)
         table = np.stack([np.broadcast_to(steps[f], (self.count, threads)) for f in functions])
         lanes = np.ones((1, 1), np.bool_) if mask is None else mask
         lanes = np.broadcast_to(lanes, (self.count, threads))
         for row in np.flatnonzero(self.sizes() > 1).tolist():
             here = np.flatnonzero(lanes[row])
-            kinds, kind = np.unique(table[:, row, here], axis=1, return_inverse=True)
-            for k in range(kinds.shape[1]):
-                coefficients = [np.full(self.count, c, np.int64) for c in kinds[:, k].tolist()]
-                yield row, here[kind.reshape(-1) == k], tuple(zip(functions, coefficients, strict=True))
+            for kind, own in _kinds(table[:, row, here]):
+                of_lanes = tuple(zip(functions, kind, strict=True))
+                _, shift = self._shift_of_class(row, of_lanes)
+                least, most = int(shift.min()), int(shift.max())
+                yield _Pattern(row=row, lanes=here[own], steps=of_lanes, least=least, most=most)
+
+    def _shift_of_class(self, row: int, steps: tuple[tuple[BlockFunction, int], ...]) -> tuple[Integers, Integers]:
+        """Places of the members of one class among all members, and the shift of each."""
+        places = np.flatnonzero(self.rows == row)
+        members = self.members[places]
+        total = np.zeros(len(members), np.int64)
+        for function, coefficient in steps:
+            total += coefficient * function.differences[members]
+        return places, total
 
     # ---- conditions
 
@@ -275,17 +323,25 @@ class BlockClasses:
             reach = self._reach_of_rows(steps_of_rows)
             if (reach[0] >= least).all() and (reach[1] <= most).all():
                 return
+            extent = self._extent(steps_of_rows)
+            if (extent[0] >= least).all() and (extent[1] <= most).all():
+                self._decisions += 1
+                return
             shift = self.shift(steps_of_rows)
             wrong = (shift < least[self.rows]) | (shift > most[self.rows])
             self._leave(wrong, lambda rows: _ranks(shift[wrong], rows, low_room, high_room, mask, self.count))
             return
         threads = max(values.shape[1], *(c.shape[1] for c in steps.values()))
         wide_low, wide_high = (np.broadcast_to(room, (self.count, threads)) for room in (low_room, high_room))
-        for row, lanes, of_lanes in self._patterns(steps, mask, threads):
-            shift = self.shift(of_lanes)
-            wrong = (shift < wide_low[row, lanes].max()) | (shift > wide_high[row, lanes].min())
-            wrong &= self.rows == row
-            self._leave(wrong, lambda rows, shift=shift, wrong=wrong: shift[wrong])
+        for pattern in self._patterns(steps, mask, threads):
+            least = wide_low[pattern.row, pattern.lanes].max()
+            most = wide_high[pattern.row, pattern.lanes].min()
+            if pattern.least >= least and pattern.most <= most:
+                self._decisions += 1
+                continue
+            places, shift = self._shift_of_class(pattern.row, pattern.steps)
+            gone = (shift < least) | (shift > most)
+            self._leave_at(places[gone], shift[gone])
 
     def stay_equal(self, steps: Steps, modulus: int, guard: Mask | None = None, *, everywhere: bool = False) -> None:
         """Keep the blocks whose shift is a multiple of a power of two (0: 2**64), in every lane that runs, or everywhere."""
@@ -299,9 +355,10 @@ class BlockClasses:
             self._leave(rest != 0, lambda rows: rest[rest != 0])
             return
         threads = max(c.shape[1] for c in steps.values())
-        for row, _, of_lanes in self._patterns(steps, mask, threads):
-            rest = np.where(self.rows == row, self.shift(of_lanes) & bits, 0)
-            self._leave(rest != 0, lambda rows, rest=rest: rest[rest != 0])
+        for pattern in self._patterns(steps, mask, threads):
+            places, shift = self._shift_of_class(pattern.row, pattern.steps)
+            rest = shift & bits
+            self._leave_at(places[rest != 0], rest[rest != 0])
 
     def stay_alike(self, of_members: NDArray[Any]) -> NDArray[Any]:
         """Keep the blocks whose value is that of the executed block; gives the executed blocks' values ``(classes,)``."""
@@ -344,6 +401,12 @@ class BlockClasses:
         self.departures += 1
         self._set_members()
 
+    def _leave_at(self, places: Integers, keys: Integers) -> None:
+        """Take the members at some places out of their classes."""
+        wrong = np.zeros(len(self.members), np.bool_)
+        wrong[places] = True
+        self._leave(wrong, lambda rows: keys)
+
     # ---- results
 
     def residues(self, steps: RowSteps, modulus: int) -> Integers:
@@ -357,6 +420,18 @@ def _most_over_lanes(values: Integers, mask: Mask | None, rows: int) -> Integers
     if mask is None:
         return np.broadcast_to(values.max(axis=1), (rows,))
     return np.broadcast_to(np.where(mask, values, -LIMIT).max(axis=1), (rows,))
+
+
+def _kinds(columns: Integers) -> list[tuple[list[int], Integers]]:
+    """The different columns in order, and the places of each.
+
+    >>> [(kind, places.tolist()) for kind, places in _kinds(np.array([[2, 1, 2], [0, 5, 0]]))]
+    [([1, 5], [1]), ([2, 0], [0, 2])]
+    """
+    order = np.lexsort(columns[::-1])
+    ordered = columns[:, order]
+    begins = 1 + np.flatnonzero((ordered[:, 1:] != ordered[:, :-1]).any(axis=0))
+    return [(columns[:, places[0]].tolist(), places) for places in np.split(order, begins) if len(places)]
 
 
 def _ranks(shift: Integers, rows: Integers, low_room: Any, high_room: Any, mask: Mask | None, count: int) -> Integers:
