@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.request import CompileRequest
+from ..core.choices import one_of
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
@@ -39,6 +40,25 @@ def _enum_of(configuration_type: Any, field_name: str) -> type[Enum] | None:
         if isinstance(candidate, type) and issubclass(candidate, Enum):
             return candidate
     return None
+
+
+def take_choices(record: Any) -> None:
+    """Let a frozen problem or configuration have its choices by their texts, too, and put the members in their place.
+
+    Raises:
+        InputError: a text that names none; the message lists them.
+
+    >>> from perfmodel import Conv1dConfiguration
+    >>> Conv1dConfiguration(variant="naive", channels_per_thread=None).variant
+    <Variant.NAIVE: 'naive'>
+    >>> Conv1dConfiguration(variant="fast")
+    Traceback (most recent call last):
+    perfmodel.errors.InputError: variant 'fast' must be one of naive, optimized, blocked
+    """
+    for one in fields(record):
+        kind, value = enum_of(type(record), one.name), getattr(record, one.name)
+        if kind is not None and not (isinstance(value, kind) or (value is None and one.default is None)):
+            object.__setattr__(record, one.name, one_of(kind, one.name, value))
 
 
 def encode(configuration_type: type, field_name: str, value: Any) -> int:

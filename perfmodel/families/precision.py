@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import FLOAT_BYTES
-from ..errors import InputError
 
 
 class Precision(Enum):
@@ -71,15 +70,3 @@ def channels_first(images: NDArray[Any]) -> NDArray[Any]:
 def channels_last(images: NDArray[Any]) -> NDArray[Any]:
     """A copy of N×C×H×W as N×H×W×C."""
     return np.ascontiguousarray(np.moveaxis(images, 1, -1))
-
-
-def require_precision(value: object) -> None:
-    """Raise an ``InputError`` where the value is none.
-
-    >>> require_precision("tf32")
-    Traceback (most recent call last):
-    perfmodel.errors.InputError: precision='tf32' must be a Precision: float32, tf32, float16
-    """
-    if not isinstance(value, Precision):
-        accepted = ", ".join(one.value for one in Precision)
-        raise InputError(f"precision={value!r} must be a Precision: {accepted}")

@@ -8,7 +8,7 @@ from math import isqrt
 
 from ...core.constants import MAX_THREADS_PER_BLOCK, WARP_SIZE, ceil_div
 from ...errors import InputError
-from ..base import Product, Space
+from ..base import Product, Space, take_choices
 from ..blocked import choices
 from ..sizes import require_integers
 from .problem import Conv1d
@@ -66,6 +66,7 @@ class Conv1dConfiguration:
     channel_slices: int | None = None
 
     def __post_init__(self) -> None:
+        take_choices(self)
         effective = {
             Variant.NAIVE: (),
             Variant.OPTIMIZED: ("channels_per_thread",),

@@ -7,7 +7,7 @@ from enum import Enum
 
 from ...core.constants import WARP_SIZE, ceil_div
 from ...errors import InputError
-from ..base import Product, Space
+from ..base import Product, Space, take_choices
 from ..blocked import choices
 from ..matrix.choices import OF_TENSORS, TENSOR_FILTERS, tensor_choices
 from ..sizes import require_integers
@@ -129,6 +129,7 @@ class DirectConv2dConfiguration:
     position_warps: int | None = None
 
     def __post_init__(self) -> None:
+        take_choices(self)
         blocks, tensors, planes = (self.reuse is one for one in (Reuse.BLOCKED, Reuse.TENSOR, Reuse.PLANE))
         effects = {"exchange": self.reuse.columns, "accumulators": self.reuse.rows}
         effects |= dict.fromkeys(OF_THREADS, not tensors) | dict.fromkeys(OF_TILES, False)

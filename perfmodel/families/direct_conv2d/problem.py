@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from ...core.json_values import DEFAULT_UNSHOWN
 from ...errors import InputError
+from ..base import take_choices
 from ..blocked import Layer
 from ..matrix.layer import MatrixLayer
-from ..precision import Precision, require_precision
+from ..precision import Precision
 from ..sizes import require_elements, require_integers
 
 LARGEST_FILTER = 33
@@ -44,9 +45,9 @@ class Conv2d(MatrixLayer):
     precision: Precision = field(default=Precision.FLOAT32, metadata=DEFAULT_UNSHOWN)
 
     def __post_init__(self) -> None:
+        take_choices(self)
         require_integers(1, **{name: getattr(self, name) for name in _POSITIVE})
         require_integers(0, padding=self.padding)
-        require_precision(self.precision)
         if not isinstance(self.depthwise, bool):
             raise InputError(f"depthwise={self.depthwise!r} must be true or false")
         if self.depthwise and self.precision.channels_last:

@@ -7,7 +7,7 @@ from enum import Enum
 
 from ...core.constants import ceil_div
 from ...errors import InputError
-from ..base import Product, Space
+from ..base import Product, Space, take_choices
 from ..matrix.bulk_tiles import BULK_FILTERS, BULK_POSITIONS, BULK_WARPS, OF_BULK, bulk_copies_fit
 from ..matrix.choices import CHANNEL_SLICES, CHANNEL_SPLIT, OF_TENSORS, even_parts, tensor_choices
 from ..sizes import require_integers
@@ -93,8 +93,7 @@ class PointwiseConfiguration:
     position_warps: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.layout, Layout):
-            raise InputError(f"layout={self.layout!r} must be one of {', '.join(layout.value for layout in Layout)}")
+        take_choices(self)
         own = OWN_FIELDS.get(self.layout, OF_TILES)
         for name in FIELDS:
             if name not in own and getattr(self, name) is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...core.json_values import DEFAULT_UNSHOWN
+from ..base import take_choices
 from ..matrix.layer import MatrixLayer
-from ..precision import Precision, require_precision
+from ..precision import Precision
 from ..sizes import require_elements, require_integers
 
 
@@ -26,8 +27,8 @@ class PointwiseConv2d(MatrixLayer):
     precision: Precision = field(default=Precision.FLOAT32, metadata=DEFAULT_UNSHOWN)
 
     def __post_init__(self) -> None:
+        take_choices(self)
         require_integers(1, batch=self.batch, in_channels=self.in_channels, out_channels=self.out_channels)
-        require_precision(self.precision)
         require_integers(1, height=self.height, width=self.width)
         require_elements("input", self.batch, self.in_channels, self.height, self.width)
         require_elements("output", self.batch, self.out_channels, self.height, self.width)

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
 from ...errors import InputError
-from ..base import Product, Space
+from ..base import Product, Space, take_choices
 from .problem import IMAGES, MAPS, WINDOW, Ssim
 
 
@@ -55,6 +55,7 @@ class SsimConfiguration:
     tile_height: int | None = None
 
     def __post_init__(self) -> None:
+        take_choices(self)
         if self.tile_height is None:
             return
         if self.version is not CUT_LOWER:
