@@ -23,6 +23,7 @@ from ..base import Batch, Check, within_limits
 from ..kernel_files import kernel_folder, kernel_text
 from .channels_last import ROW_POSITIONS, WARPS_OF_GROUP
 from .choices import TENSOR_TERM_BYTES
+from .estimates import matrix_estimates
 from .layer import MatrixLayer
 
 Integers = NDArray[np.int64]
@@ -46,12 +47,6 @@ REGISTERS_BESIDE_SUMS = 40
 TILE_SHIFT = 8
 """Elements beyond the filters of a tile from the outputs of one position to those of the next, for other banks."""
 LEAST_STAGES, MOST_STAGES = 2, 8
-PROLOGUE_CYCLES = 400
-SLAB_CYCLES = 60
-TILE_CYCLES = 300
-"""About what a warp takes beside its products and stores."""
-OUTPUT_INSTRUCTIONS = 12
-"""Of a vector of outputs, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +217,7 @@ def bulk_maps(layer: MatrixLayer, tile: BulkTiles, positions: Buffer, filters: B
 
 def bulk_profile(layer: MatrixLayer, tile: BulkTiles, gpu: Gpu, read_bytes: float) -> KernelProfile:
     """Counts, registers and critical path of n configurations; ``read_bytes`` are those that DRAM must deliver at least."""
-    launch = tile.launch(layer, gpu)
+    about, launch = matrix_estimates(), tile.launch(layer, gpu)
     across, down = tile.parts(layer)
     tiles, blocks = np.asarray(across * down, np.float64), np.asarray(launch.blocks, np.float64)
     of_tile = slabs(layer)
@@ -241,9 +236,9 @@ def bulk_profile(layer: MatrixLayer, tile: BulkTiles, gpu: Gpu, read_bytes: floa
     waits = tiles * of_tile * (warps + 1)
     classes = {
         "conversion": kept * (layer.element_bytes < 4),
-        "integer": 4.0 * waits + OUTPUT_INSTRUCTIONS * stores,
-        "control": 4.0 * waits,
-        "barriers": 2.0 * waits,
+        "integer": about.bulk_wait_instructions * waits + about.bulk_output_instructions * stores,
+        "control": about.bulk_wait_instructions * waits,
+        "barriers": about.bulk_wait_barriers * waits,
         "tensor": products,
     }
     counts = Counts(
@@ -265,7 +260,8 @@ def bulk_profile(layer: MatrixLayer, tile: BulkTiles, gpu: Gpu, read_bytes: floa
     operations = 2.0 * tiles * tile.position_tile * tile.warp_filters * of_tile * slab_channels(layer)
     tensor_cycles = operations * gpu.schedulers_per_sm / max(rate, 1.0)
     own = tiles / blocks
-    of_warp = own * (of_tile * SLAB_CYCLES + TILE_CYCLES + tile.sums + (stores / tiles / warps) * OUTPUT_INSTRUCTIONS)
+    of_outputs = tile.sums + stores / tiles / warps * about.bulk_output_instructions
+    of_warp = own * (of_tile * about.bulk_slab_cycles + about.bulk_tile_cycles + of_outputs)
     unit = gpu.register_allocation_unit // WARP_SIZE
     registers = np.minimum(
         round_up(tile.sums + REGISTERS_BESIDE_SUMS, unit),
@@ -276,7 +272,7 @@ def bulk_profile(layer: MatrixLayer, tile: BulkTiles, gpu: Gpu, read_bytes: floa
         resources=estimated_resources(launch, np.asarray(registers, np.int32)),
         counts=counts,
         global_round_trips=np.ceil(own * of_tile / tile.stages),
-        warp_cycles=PROLOGUE_CYCLES + np.maximum(of_warp, tensor_cycles / blocks / gpu.schedulers_per_sm),
-        loop_code_bytes=np.asarray(INSTRUCTION_BYTES * 4.0 * of_slab + none, np.float64),
+        warp_cycles=about.bulk_prologue_cycles + np.maximum(of_warp, tensor_cycles / blocks / gpu.schedulers_per_sm),
+        loop_code_bytes=np.asarray(INSTRUCTION_BYTES * about.bulk_product_instructions * of_slab + none, np.float64),
         tensor_cycles=tensor_cycles,
     )

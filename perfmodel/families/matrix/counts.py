@@ -18,16 +18,12 @@ from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...memory.request_coalescing import shares_in_turns
 from ...profiles.kernel_profile import KernelProfile, estimated_resources
+from .estimates import matrix_estimates
 from .layer import MatrixLayer
 from .tiles import Integers, MatrixTiles
 
 Floats = NDArray[np.float64]
 
-INTEGERS_PER_COPY = 3
-INTEGERS_PER_OUTPUT = 8
-"""Of a vector of outputs, where they pass through shared memory and where they do not."""
-PROLOGUE_INSTRUCTIONS = 150
-SLAB_INSTRUCTIONS = 25
 SUMS_AT_ONCE = 2
 """Vectors of sums that a thread adds at once."""
 
@@ -75,7 +71,7 @@ class WarpWork:
 
 def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: Gpu, read_bytes: float) -> KernelProfile:
     """Counts, registers and critical path of n configurations; ``read_bytes`` are those that DRAM must deliver at least."""
-    launch = tile.launch(layer)
+    about, launch = matrix_estimates(), tile.launch(layer)
     asynchronous = gpu.architecture.asynchronous_copies
     across, down = tile.grid(layer)
     blocks = np.asarray(launch.blocks, np.float64)
@@ -102,17 +98,18 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
     summed = np.where(shared_end, warps * work.sums / tile.direct_vector, 0.0)
     added = np.where(shared_end, stores * parts, 0.0)
     at_once = np.where(shared_end, layer.sector_elements, work.stored_run or layer.sector_elements)
-    stored = outputs / at_once * (1.0 if tile.output_run(layer) % layer.sector_elements == 0 else 1.15)
+    whole = tile.output_run(layer) % layer.sector_elements == 0
+    stored = outputs / at_once * (1.0 if whole else about.uneven_store_sectors)
 
     loads = warps * channels * work.reads
     classes = {
         "fp32_fma": np.zeros_like(warps),
         "fp32_other": added * of_store,
-        "integer": INTEGERS_PER_COPY * copies
-        + warps * (PROLOGUE_INSTRUCTIONS + SLAB_INSTRUCTIONS * slabs)
-        + INTEGERS_PER_OUTPUT * stores,
+        "integer": about.copy_integers * copies
+        + warps * (about.prologue_instructions + about.slab_instructions * slabs)
+        + about.output_integers * stores,
         "tensor": np.zeros_like(warps),
-        "control": warps * (3 * slabs + 10),
+        "control": warps * (about.slab_control * slabs + about.prologue_control),
         "barriers": warps * (slabs + 2 * shared_end),
     }
     for name, of_channel in work.arithmetic.items():
@@ -156,8 +153,8 @@ def matrix_profile(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, gpu: G
         counts=counts,
         global_round_trips=np.ceil(tile.slabs(layer) / tile.stages),
         warp_cycles=channels * np.maximum(of_channel, work.reads + work.tensor_cycles)
-        + slabs * (SLAB_INSTRUCTIONS * 2)
-        + PROLOGUE_INSTRUCTIONS * 3.0
+        + slabs * about.slab_cycles
+        + about.prologue_cycles
         + cluster_cycles(tile, of_store, gpu),
         loop_code_bytes=INSTRUCTION_BYTES * 2 * work.unrolled_channels * of_channel,
         read_only_share=0.0 if asynchronous else 1.0,

@@ -11,6 +11,7 @@ from ...gpus.gpu import Gpu
 from ..precision import Precision
 from .choices import TENSOR_FILTERS, TENSOR_POSITIONS
 from .counts import Floats, WarpWork
+from .estimates import matrix_estimates
 from .layer import MatrixLayer
 from .tensor_tiles import EXACT_PRODUCTS, TensorTiles, product_terms
 
@@ -20,8 +21,6 @@ FACTORS = (4, 2)
 """Registers of a thread that hold its factors of one tile: filters and positions (PTX ISA, ``mma``)."""
 SUMS = 4
 """Registers of a thread that hold its sums of one tile."""
-SPARED_REGISTERS = 8
-"""What the compiler does without, of those that blocks are planned with."""
 MATRIX_WAVEFRONTS = 4
 """Of a read of 16 filters, eight words each (``ldmatrix.x4``)."""
 STORED_RUN = 8
@@ -85,7 +84,7 @@ def tensor_work(
         wavefronts=wavefronts * products_of_channel,
         ideal=ideal * products_of_channel,
         sums=SUMS * tile.rows * tile.columns,
-        registers=tile.registers(layer) - SPARED_REGISTERS,
+        registers=tile.registers(layer) - matrix_estimates().spared_registers,
         filters=layer.out_channels,
         filter_copies=tile.filter_tile * terms / vector / WARP_SIZE,
         input_copies=input_copies,

@@ -11,13 +11,11 @@ from ....gpus.gpu import Gpu
 from ....memory.bank_conflicts import load_wavefronts
 from ...lanes import over_unique
 from ...matrix.counts import Floats, WarpWork
+from ...matrix.estimates import matrix_estimates
 from ...matrix.layer import position_vector
 from ...matrix.tiles import Integers
 from ..problem import PointwiseConv2d
 from .tiling import ProductTiles
-
-SPARE_REGISTERS = 20
-"""What the compiler takes beyond its need where the launch bound leaves it."""
 
 
 @lru_cache(maxsize=65536)
@@ -59,7 +57,7 @@ def work_of(problem: PointwiseConv2d, tile: ProductTiles, gpu: Gpu) -> WarpWork:
         wavefronts=wavefronts,
         ideal=ideal,
         sums=tile.sums,
-        registers=tile.registers(problem) + SPARE_REGISTERS,
+        registers=tile.registers(problem) + matrix_estimates().spare_registers,
         filters=tile.filter_tile * tile.grid(problem)[1],
         filter_copies=tile.filter_tile * tile.slab_channels / WARP_SIZE,
         input_copies=tile.slab_channels * tile.position_tile / position_vector(problem) / WARP_SIZE,
