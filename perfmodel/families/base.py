@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiler.request import CompileRequest
-from ..core.choices import one_of
 from ..core.counts import Counts
+from ..errors import InputError
 from ..gpus.gpu import Gpu
 from ..launch.launch import KernelCall, Launch
 from ..profiles.kernel_profile import KernelProfile
@@ -53,12 +53,16 @@ def take_choices(record: Any) -> None:
     <Variant.NAIVE: 'naive'>
     >>> Conv1dConfiguration(variant="fast")
     Traceback (most recent call last):
-    perfmodel.errors.InputError: variant 'fast' must be one of naive, optimized, blocked
+    perfmodel.errors.InputError: variant='fast' must be one of naive, optimized, blocked
     """
     for one in fields(record):
         kind, value = enum_of(type(record), one.name), getattr(record, one.name)
         if kind is not None and not (isinstance(value, kind) or (value is None and one.default is None)):
-            object.__setattr__(record, one.name, one_of(kind, one.name, value))
+            try:
+                object.__setattr__(record, one.name, kind(value))
+            except ValueError:
+                accepted = ", ".join(member.value for member in kind)
+                raise InputError(f"{one.name}={value!r} must be one of {accepted}") from None
 
 
 def encode(configuration_type: type, field_name: str, value: Any) -> int:

@@ -24,7 +24,7 @@ def test_a_tensor_beyond_32_bit_indices_is_refused():
 @pytest.mark.parametrize(
     ("field", "value", "accepted"),
     [
-        ("layout", "L1", "L1, L2"),
+        ("layout", "L3", "L1, L2"),
         ("filter_split", 3, "a power of two"),
         ("filter_split", 0, "a power of two"),
         ("block_width_split", 4, "1, 2"),
