@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfmodel.core.units import MILLISECONDS
 from perfmodel.families.base import Batch
 from perfmodel.families.registry import family
 from perfmodel.prediction.evaluation import evaluate_batch
@@ -80,17 +81,21 @@ def draw_design_space(folder: Path, problem: Any, scenario: Scenario, name: str 
     runs = np.isfinite(seconds)
     found = best_by_shape(batch.take(runs), seconds[runs])
     with figure(PAGE_INCHES, 5.4) as (drawn, axes):
-        image = axes.imshow(found.seconds * 1e3, aspect="auto", cmap=SEQUENTIAL, norm="log")
+        times_ms = found.seconds * MILLISECONDS
+        image = axes.imshow(times_ms, aspect="auto", cmap=SEQUENTIAL, norm="log")
         label_shapes(axes, found)
         best = np.unravel_index(np.nanargmin(found.seconds), found.seconds.shape)
         axes.plot(best[1], best[0], marker="o", mfc="none", mec="#D55E00", ms=9, mew=1.6)
         axes.set_title(
             f"tiled_conv2d {problem.filter_height}×{problem.filter_width} on {problem.width}×{problem.height}, "
             f"{short_name(scenario.gpu)}, closed forms: fastest of each shape\n"
-            f"circle: the fastest of all, {np.nanmin(found.seconds) * 1e3:.2f} ms; grey: cannot run"
+            f"circle: the fastest of all, {np.nanmin(times_ms):.2f} ms; grey: cannot run"
         )
         bar = drawn.colorbar(image, ax=axes, label="predicted time in ms", shrink=0.8, pad=0.01)
-        number_ticks(bar.ax.yaxis, round_numbers(np.nanmin(found.seconds) * 1e3, np.nanmax(found.seconds) * 1e3))
+        number_ticks(
+            bar.ax.yaxis,
+            round_numbers(np.nanmin(times_ms), np.nanmax(times_ms)),
+        )
         return save(drawn, folder, name)
 
 

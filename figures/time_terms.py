@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from perfmodel.core.json_values import plain
+from perfmodel.core.units import MILLISECONDS
 from perfmodel.families.registry import family
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.scenario import Scenario, scenario_of
@@ -112,7 +113,7 @@ def _visible(bars: Sequence[Bar]) -> list[str]:
 def _panel(axis: Any, bars: Sequence[Bar], shown: Sequence[str]) -> None:
     places, start = np.arange(len(bars)), np.zeros(len(bars))
     for index, term in enumerate(shown):
-        width = np.array([float(getattr(bar.terms, term)) for bar in bars]) * 1e3
+        width = np.array([float(getattr(bar.terms, term)) for bar in bars]) * MILLISECONDS
         colour, hatch = CYCLE[index % len(CYCLE)], "" if index < len(CYCLE) else "////"
         axis.barh(
             places,
@@ -126,7 +127,7 @@ def _panel(axis: Any, bars: Sequence[Bar], shown: Sequence[str]) -> None:
             label=in_words(term),
         )
         start = start + width
-    seconds = np.array([bar.seconds for bar in bars]) * 1e3
+    seconds = np.array([bar.seconds for bar in bars]) * MILLISECONDS
     axis.plot(seconds, places, "D", mfc="white", mec="black", ms=5, ls="none", label="predicted time")
     axis.set_yticks(places, [bar.label for bar in bars])
     axis.tick_params(axis="y", labelsize=6.5, length=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfmodel.core.units import MICROSECONDS
 from perfmodel.machine_code.issue_table import IssueTable
 from perfmodel.prediction.analyze import Analysis
 from perfmodel.prediction.warp_times import Waiting, WarpSpan, timeline
@@ -38,13 +39,13 @@ def timeline_drawing(analysis: Analysis) -> Drawing | None:
         for kind, colour in _COLOURS.items():
             for warp in range(warps):
                 own = [
-                    ((span.begin_s - begin_s) * 1e6, (min(span.end_s, end_s) - span.begin_s) * 1e6)
+                    ((span.begin_s - begin_s) * MICROSECONDS, (min(span.end_s, end_s) - span.begin_s) * MICROSECONDS)
                     for span in shown
                     if span.warp == warp and span.waiting is kind
                 ]
                 axes.broken_barh(own, (warp - 0.4, 0.8), color=colour, lw=0)
             axes.plot([], [], color=colour, lw=5, label=kind.value)
-        axes.set(xlim=(0, (end_s - begin_s) * 1e6), ylim=(warps - 0.5, -0.5), yticks=range(warps))
+        axes.set(xlim=(0, (end_s - begin_s) * MICROSECONDS), ylim=(warps - 0.5, -0.5), yticks=range(warps))
         axes.set_xlabel("µs from the block's first instruction")
         axes.set_ylabel("warp")
         drawn.legend(loc="outside lower center", ncols=3)

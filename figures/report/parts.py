@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
+from perfmodel.core.units import MICROSECONDS
+
 SIGNIFICANT_DIGITS = 4
 MOST_DECIMALS = 5
 """A number that vanishes in them is shown as 0."""
@@ -185,7 +187,7 @@ def percent(fraction: float | None, *, signed: bool = False) -> Cell:
 
 def microseconds(seconds: float | None) -> Cell:
     """A cell of a time in microseconds."""
-    return number(None if seconds is None else seconds * 1e6)
+    return number(None if seconds is None else seconds * MICROSECONDS)
 
 
 def columns_of(titles: Sequence[str], *, text: Sequence[str] = ()) -> tuple[Column, ...]:

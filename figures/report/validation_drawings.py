@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfmodel.accuracy.metrics import regret
+from perfmodel.core.units import MILLISECONDS
 from perfmodel.time_model.combine import LIMITER_NAMES
 
 from ..style import CYCLE, GUIDE, MARKERS, PAGE_INCHES, in_words, log_ticks, number_ticks, short_name
@@ -52,7 +53,7 @@ def measured_drawing(runs: Comparison) -> Drawing:
 
 def _draw_runs(axis: Any, found: Comparison) -> None:
     """A dot for each run, the line of agreement, and the 90 % interval where the calibration has one."""
-    measured, predicted = found.measured_s * 1e3, found.scaled_s * 1e3
+    measured, predicted = found.measured_s * MILLISECONDS, found.scaled_s * MILLISECONDS
     low, high = min(measured.min(), predicted.min()) / 1.15, max(measured.max(), predicted.max()) * 1.15
     known = found.log_error_90
     line, factor = np.array([low, high]), 1 + GUIDE_ERROR if known is None else math.exp(known)

@@ -15,6 +15,7 @@ from ..core.choices import one_of
 from ..core.counts import COUNT_NAMES, Counts
 from ..core.progress import Advance, no_progress
 from ..core.results import Result, new_axes
+from ..core.units import MICROSECONDS
 from ..core.value_types import require_type
 from ..errors import InputError, PerfmodelError
 from ..families.base import Family
@@ -95,7 +96,7 @@ class Validation(Result):
     def plot(self, ax: Any = None) -> Any:
         """Draw the predicted against the measured time of every run, both axes logarithmic; `Result.plot`."""
         ax = new_axes(5, 5) if ax is None else ax
-        measured, predicted = 1e6 * self.measured_s, 1e6 * self.predicted_s
+        measured, predicted = MICROSECONDS * self.measured_s, MICROSECONDS * self.predicted_s
         ends = [min(measured.min(), predicted.min()), max(measured.max(), predicted.max())]
         ax.loglog(measured, predicted, ".", alpha=0.5)
         ax.loglog(ends, ends, color="gray", linewidth=0.8)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ..errors import InputError, PerfmodelError
-from .units import time_text
+from .units import MICROSECONDS, time_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,12 +176,12 @@ def draw_bars(bars: Sequence[Bar], title: str, ax: Any = None) -> Any:
     """Horizontal bars in microseconds, the first on top, with intervals as whiskers; the axes."""
     shown = bars[:_MOST_BARS]
     ax = new_axes(7, 1 + 0.3 * len(shown)) if ax is None else ax
-    times = [1e6 * bar.seconds for bar in shown]
+    times = [MICROSECONDS * bar.seconds for bar in shown]
     whiskers = None
     if any(bar.interval_s for bar in shown):
         bounds = [bar.interval_s or (bar.seconds, bar.seconds) for bar in shown]
-        low = [max(0.0, time - 1e6 * bound[0]) for time, bound in zip(times, bounds, strict=True)]
-        high = [max(0.0, 1e6 * bound[1] - time) for time, bound in zip(times, bounds, strict=True)]
+        low = [max(0.0, time - MICROSECONDS * bound[0]) for time, bound in zip(times, bounds, strict=True)]
+        high = [max(0.0, MICROSECONDS * bound[1] - time) for time, bound in zip(times, bounds, strict=True)]
         whiskers = (low, high)
     ax.barh(range(len(shown)), times, xerr=whiskers, capsize=2)
     ax.set_yticks(range(len(shown)), [bar.label for bar in shown])

@@ -6,6 +6,8 @@ from typing import Any
 
 MICROSECONDS = 1e6
 """Microseconds of a second."""
+MILLISECONDS = 1e3
+"""Milliseconds of a second."""
 SECONDS_PER_MS = 1e-3
 
 

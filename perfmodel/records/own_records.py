@@ -19,6 +19,7 @@ from ..core.documents import converted, to_builtins
 from ..core.files import parse_json, read_text
 from ..core.json_aliases import by_field
 from ..core.kept import note_kept
+from ..core.units import MILLISECONDS
 from ..errors import InputError
 from ..families.registry import family, family_names
 from ..launch.launch import L2State
@@ -26,7 +27,6 @@ from .columns import MeasurementSchema, RawTable, check_columns, only_gpu
 from .schema import SCHEMA_VERSION, Record, RecordKind, RunKey
 
 NEW_LINE = b"\n"
-MS_PER_SECOND = 1e3
 
 
 def record_line(record: msgspec.Struct) -> str:
@@ -142,7 +142,7 @@ def parse_own_records(path: Path, text: str, schema: MeasurementSchema, l2: L2St
     rows = [_row(records) for records in runs.values()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns: dict[str, Sequence[Any]] = {name: [row.get(name) for row in rows] for name in names}
-    columns["time_ms"] = [time * MS_PER_SECOND for time in times]
+    columns["time_ms"] = [time * MILLISECONDS for time in times]
     return RawTable(
         path=path,
         gpu=only_gpu(path, [record.gpu for _, record in chosen]),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.units import SECONDS_PER_MS
 from ..core.value_types import require_type
 from ..errors import InputError
 from .guided_search import TOLERANCE, GuidedSearch
@@ -58,7 +59,7 @@ def helion_autotuner(
 
                 def measure(index: int) -> float | None:
                     milliseconds = float(self.benchmark(drawn[index]).perf)
-                    return milliseconds * 1e-3 if math.isfinite(milliseconds) else None
+                    return milliseconds * SECONDS_PER_MS if math.isfinite(milliseconds) else None
 
                 run_search(search, measure, known={}, most_runs=runs, time_limit_s=math.inf)
                 if search.best is None:
