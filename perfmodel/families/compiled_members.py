@@ -23,6 +23,7 @@ from ..core.batched import mapped
 from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE, round_up
 from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
 from ..core.interpolation import Interpolation
+from ..gpus.catalogue import code_generations
 from ..gpus.gpu import Gpu
 from ..gpus.occupancy import occupancy, registers_left
 from ..launch.launch import Launch
@@ -30,7 +31,6 @@ from ..profiles.kernel_profile import KernelProfile, estimated_resources
 
 Floats = NDArray[np.float64]
 
-MAX_REGISTERS = 255
 PROLOGUE_INSTRUCTIONS = 60
 """Of a thread outside its loops, about, as far as a design says no better; members are compared with it."""
 STACK_UNIT_BYTES = 8
@@ -55,8 +55,6 @@ ACCESS_ESTIMATES = (
     "async_copy_read_sectors",
 )
 """Counts that the tiles of a design say but for edges, bank conflicts and what the assembler joins."""
-COMPILER_GENERATIONS = (75, 80, 90, 100, 120)
-"""Architectures (numbers after ``sm_``) with which machine code changes; older ones are taken for the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +163,8 @@ def features(traits: Traits, gpu: Gpu) -> dict[str, Floats]:
     """Traits and architecture as coordinates, arrays of shape ``(n,)`` by name."""
     named = {name: np.log2(np.asarray(value, np.float64)) for name, value in traits.sizes.items()}
     named |= {name: np.asarray(value, np.float64) for name, value in traits.choices.items()}
-    number = int(gpu.architecture.name.removeprefix("sm_"))
-    begun = [i for i, first in enumerate(COMPILER_GENERATIONS) if first <= number]
-    own = begun[-1] if begun else 0
-    named |= {f"from_sm_{first}": np.asarray(float(i == own)) for i, first in enumerate(COMPILER_GENERATIONS)}
+    own = gpu.architecture.code_generation
+    named |= {f"from_{generation}": np.asarray(float(generation == own)) for generation in code_generations()}
     return {name: np.broadcast_to(value, len(traits)) for name, value in named.items()}
 
 
@@ -309,7 +305,7 @@ def _registers(interpolated: Any, slack: float, launch: Launch, gpu: Gpu) -> NDA
 
 
 def compiled_numbers(
-    design: str, traits: Traits, launch: Launch, gpu: Gpu, most_registers: Any = MAX_REGISTERS
+    design: str, traits: Traits, launch: Launch, gpu: Gpu, most_registers: Any = None
 ) -> CompiledNumbers:
     """What the compiler would make of n members, by interpolation.
 
@@ -318,7 +314,8 @@ def compiled_numbers(
         traits: Of the members.
         launch: Of the members; no kernel gets more registers than let its block run.
         gpu: For whose architecture they would be compiled.
-        most_registers: Registers per thread that the launch bound allows, shape ``(n,)``.
+        most_registers: Registers per thread that the launch bound allows, shape ``(n,)``; all that a thread can have where
+            None.
 
     Raises:
         ValueError: the traits are not those of the table, which has to be filled anew.
@@ -334,9 +331,9 @@ def compiled_numbers(
     stack = np.nan_to_num(found["stack_bytes_per_thread"])
     stack = np.where(stack >= LEAST_STACK_BYTES, np.round(stack / STACK_UNIT_BYTES) * STACK_UNIT_BYTES, 0.0)
     found["stack_bytes_per_thread"] = stack
-    found["registers_per_thread"] = _registers(
-        np.minimum(found["registers_per_thread"], most_registers), table.register_slack, launch, gpu
-    )
+    most = gpu.max_registers_per_thread if most_registers is None else most_registers
+    registers = np.minimum(found["registers_per_thread"], most)
+    found["registers_per_thread"] = _registers(registers, table.register_slack, launch, gpu)
     for name in ("local_load_sectors", "local_store_sectors"):
         found[name] = np.where(stack > 0, found[name], 0.0)
     counts = Counts(**{name: found.pop(name) for name in COUNT_NAMES})

@@ -43,6 +43,8 @@ class Architecture:
     """Blocks of a cluster share their shared memory."""
     array_tiles_counted: bool
     """How the tiles of CUDA arrays lie in memory was counted, so that sectors of texture reads are as the hardware has them."""
+    code_generation: str
+    """The oldest architecture for which the compiler makes about the same code of a kernel."""
     asynchronous_copies: bool
     """There is ``cp.async``."""
     compiler_stacks_small_arrays: bool

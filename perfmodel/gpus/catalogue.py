@@ -78,6 +78,17 @@ def load_architecture(name: str) -> Architecture:
     return architecture_from_sheet(name, _shipped_sheet(f"sm_{max(earlier)}"))
 
 
+@functools.cache
+def code_generations() -> tuple[str, ...]:
+    """The architectures for which the compiler makes code of their own, the oldest first.
+
+    >>> code_generations()
+    ('sm_75', 'sm_80', 'sm_90', 'sm_100', 'sm_120')
+    """
+    known = {load_architecture(sheet).code_generation for sheet in _architectures() if sheet.startswith("sm_")}
+    return tuple(sorted(known, key=lambda name: int(name.removeprefix("sm_"))))
+
+
 def source_of(id_or_path: str, field: str) -> str:
     """Where the value of a field of this GPU comes from; begins with ``derived:`` where nobody published it.
 

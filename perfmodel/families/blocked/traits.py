@@ -10,7 +10,6 @@ from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...profiles.kernel_profile import KernelProfile
 from ..compiled_members import (
-    MAX_REGISTERS,
     Traits,
     access_estimates,
     compiled_numbers,
@@ -54,7 +53,7 @@ def traits(layer: Layer, tile: Tiles, launch: Launch, known: Counts, gpu: Gpu) -
             "stages": tile.stages,
             "warps": launch.warps_per_block,
             "registers_of_thread": np.clip(
-                gpu.registers_per_sm // (launch.warps_per_block * WARP_SIZE), 1, MAX_REGISTERS
+                gpu.registers_per_sm // (launch.warps_per_block * WARP_SIZE), 1, gpu.max_registers_per_thread
             ),
             "patch_columns": tile.patch_columns(layer),
             "patch_vector": tile.patch_vector,

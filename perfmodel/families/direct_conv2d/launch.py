@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiler.request import CompileRequest
-from ...core.constants import FLOAT_BYTES, WARP_SIZE, ceil_div
+from ...core.constants import CONSTANT_BANK_BYTES, FLOAT_BYTES, WARP_SIZE, ceil_div
 from ...launch.launch import Launch
 from ..base import NONE_CODE, Batch
 from ..kernel_files import kernel_text
@@ -20,8 +20,6 @@ Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 KERNEL = "direct_conv2d"
-CONSTANT_BYTES = 65_536
-"""Constant memory that a module may declare (CUDA C++ Programming Guide, technical specifications)."""
 TAPS_IN_REGISTERS_LIMIT = 64
 """Most taps of a filter in global memory that a thread keeps in registers; a larger one is loaded again for each use."""
 
@@ -145,7 +143,7 @@ def filter_in_constant(problem: Conv2d) -> bool:
     >>> [filter_in_constant(Conv2d(**sizes, out_channels=channels)) for channels in (28, 29)]
     [True, False]
     """
-    return problem.filter_elements * FLOAT_BYTES <= CONSTANT_BYTES
+    return problem.filter_elements * FLOAT_BYTES <= CONSTANT_BANK_BYTES
 
 
 def tap_plan(problem: Conv2d, exchange: Exchange | None) -> ExchangePlan | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...core.constants import CONSTANT_BANK_BYTES
 from ...core.json_aliases import renamed
 from ...errors import InputError
 from ..sizes import require_elements, require_integers
-
-CONSTANT_MEMORY_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +31,9 @@ class TiledConv2d:
         for name in ("filter_height", "filter_width"):
             if getattr(self, name) % 2 == 0:
                 raise InputError(f"{name}={getattr(self, name)} must be odd")
-        if 4 * self.filter_height * self.filter_width > CONSTANT_MEMORY_BYTES:
+        if 4 * self.filter_height * self.filter_width > CONSTANT_BANK_BYTES:
             raise InputError(
-                f"filter of {self.filter_height} x {self.filter_width} does not fit the {CONSTANT_MEMORY_BYTES:,} bytes "
+                f"filter of {self.filter_height} x {self.filter_width} does not fit the {CONSTANT_BANK_BYTES:,} bytes "
                 "of constant memory"
             )
         require_elements("input", self.input_height, self.input_width)
