@@ -12,8 +12,8 @@
 //            While it multiplies what belongs to one channel, it reads what belongs to the next, beyond the end of a slab too.
 //            Lanes are numbered so that neighbours, or next but one, read the same vector: such loads need half the wavefronts.
 // Stage:     filters channel by channel, FILTER_PITCH words apart, which are copied word by word, for they lie the other way round
-//            in memory; then the input channel by channel. Channels beyond the last are zeros; filters and positions beyond
-//            repeat the last, for sums that are not stored.
+//            in memory; then the input channel by channel. Channels beyond the last are zeros; filters beyond repeat the last and
+//            positions beyond are others, for sums that are not stored.
 // End:       the sums of slices and of blocks of a cluster are added in a fixed order through shared memory, each block of a cluster
 //            its part of the tile. Where images do not begin at whole vectors, sums take the same way for whole sectors.
 // Constants: fields of the configuration in capitals; what else is derived has its one home in the family.

@@ -9,8 +9,7 @@
 //            of shared memory, asynchronously. Each slice takes every CHANNEL_SLICES-th group of PRODUCT_TERMS channels of a slab.
 // Warp:      as in tensor_product.cuh.
 // Stage:     filters, then the input channel by channel; rows are FILTER_PITCH and INPUT_PITCH elements apart, so that no bank is hit
-//            twice. Channels and filters beyond the last are zeros; positions beyond repeat the last, for sums that are not
-//            stored.
+//            twice. Channels and filters beyond the last are zeros; positions beyond are others, for sums that are not stored.
 // End:       as in pointwise_product (matrix_product.cuh).
 // Constants: fields of the configuration in capitals; what else is derived has its one home in the family.
 

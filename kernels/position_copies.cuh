@@ -10,8 +10,17 @@
 #define POSITION_PASSES ((POSITION_VECTORS + THREADS - 1) / THREADS)
 #define CHANNEL_STEP (THREADS / POSITION_LANES)
 
-// What a thread copies of each slab of the input. Positions beyond the last repeat it, for sums that are not stored; channels
-// beyond the last are zeros.
+// What is copied for a position beyond the last, for sums that are not stored: the last, or, where copies pass through L1, another
+// one in the same bank, because a bank gives a word to one lane after the other.
+__device__ __forceinline__ unsigned known_position(const unsigned wanted, const unsigned last)
+{
+    if constexpr (INPUT_VECTOR * ELEMENT_BYTES == 16)
+        return min(wanted, last);
+    const unsigned back = (wanted - min(wanted, last) + 31) / 32 * 32; // words of all banks
+    return back <= wanted ? wanted - back : last;
+}
+
+// What a thread copies of each slab of the input. Channels beyond the last are zeros.
 struct InputCopies {
     const Element *from[POSITION_PASSES];
     unsigned vector;
@@ -24,7 +33,7 @@ struct InputCopies {
 #pragma unroll
         for (int pass = 0; pass < POSITION_PASSES; pass++) {
             const unsigned wanted = work.first_position + (vector + pass * THREADS) * INPUT_VECTOR;
-            const unsigned position = min(wanted, work.all_positions - INPUT_VECTOR);
+            const unsigned position = known_position(wanted, work.all_positions - INPUT_VECTOR);
             from[pass] = input + FIRST_OF(position, in_channels) + (work.first_slab * SLAB_CHANNELS + channel) * positions;
         }
         to = ELEMENT_BYTES * (channel * INPUT_PITCH + vector * INPUT_VECTOR);

@@ -54,6 +54,15 @@ def test_counts_that_leave_no_doubt():
     assert counts.global_store_sectors == 64 * 32 // 8 == estimated.global_store_sectors
 
 
+@pytest.mark.compiler
+def test_copies_beyond_the_last_position_meet_in_no_bank():
+    problem, chosen = layer(1, 32, 32, 5, 13), tensor(16, 32, 2, 1)
+    counts = right_run(FAMILY, problem, chosen).counts
+    # 65 positions in tiles of 32: of the last one 31 of 32 lanes read others. A request has a channel's 32 words, in one pass;
+    # filters are copied past L1.
+    assert counts.async_copy_read_wavefronts == 3 * 32
+
+
 HALF_CASES = {
     "whole_tiles": CASES["whole_tiles"],
     "images_within_a_tile": CASES["images_within_a_tile"],
