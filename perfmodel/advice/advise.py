@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -206,25 +207,20 @@ def advise_on(subject: Subject, with_registers: Callable[[int], KernelProfile | 
     found = [one for kind in _KINDS for one in kind(subject) if _meets_as(subject, one)]
     seconds = _predicted(subject, found)
     least = noise().least_difference
-    advice = []
-    for candidate, then in zip(found, seconds, strict=True):
-        if then > now * (1.0 - least):
-            continue
-        if candidate.verify_registers is not None:
-            verified = _verified(subject, candidate, with_registers)
-            if verified is None or (then := _predicted(subject, [verified])[0]) > now * (1.0 - least):
-                continue
-            candidate = verified
-        advice.append(
-            Advice(
-                kind=candidate.kind,
-                places=candidate.places,
-                finding=candidate.finding,
-                change=candidate.change,
-                now_s=now,
-                then_s=then,
-            )
+    worth = [(one, then) for one, then in zip(found, seconds, strict=True) if then <= now * (1.0 - least)]
+    worth = _with_compiled_registers(subject, worth, with_registers)
+    advice = [
+        Advice(
+            kind=candidate.kind,
+            places=candidate.places,
+            finding=candidate.finding,
+            change=candidate.change,
+            now_s=now,
+            then_s=then,
         )
+        for candidate, then in worth
+        if then <= now * (1.0 - least)
+    ]
     excess = tuple(
         LineExcess(place=one.places[0], space=_SPACES[one.kind], excess_s=max(now - then, 0.0))
         for one, then in zip(found, seconds, strict=True)
@@ -249,6 +245,28 @@ def _predicted(subject: Subject, candidates: Sequence[Candidate]) -> list[float]
         fixed + (own - fixed) * candidate.work
         for candidate, own in zip(candidates, found.seconds.tolist(), strict=True)
     ]
+
+
+def _with_compiled_registers(
+    subject: Subject,
+    worth: Sequence[tuple[Candidate, float]],
+    with_registers: Callable[[int], KernelProfile | None],
+) -> list[tuple[Candidate, float]]:
+    """Candidates and their times, those of fewer registers as the compiler makes them; gone where it does not.
+
+    Code for fewer registers is no faster than the same code with more warps beside it. So the fastest are compiled and executed
+    first, and those that could not be the fastest any more are not.
+    """
+    compiled: dict[int, tuple[Candidate, float]] = {}
+    best = math.inf
+    for place in sorted(range(len(worth)), key=lambda place: worth[place][1]):
+        candidate, then = worth[place]
+        if candidate.verify_registers is None:
+            compiled[place] = candidate, then
+        elif then <= best * (1.0 + _ALIKE) and (verified := _verified(subject, candidate, with_registers)) is not None:
+            compiled[place] = verified, _predicted(subject, [verified])[0]
+            best = min(best, compiled[place][1])
+    return [compiled[place] for place in sorted(compiled)]
 
 
 def _verified(

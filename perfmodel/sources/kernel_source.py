@@ -17,6 +17,8 @@ _BINARIES = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n")
 """How ELF files, fat binaries and static libraries begin."""
 _PTX = re.compile(r"(?>\s+|//[^\n]*+|/\*.*?\*/)*+\.version\b", re.DOTALL)
 _TEXT_NAMES = {False: "source.cu", True: "source.ptx"}
+_FENCE = re.compile(r"\s*(```[^\n]*)")
+"""How a text begins that was copied with the Markdown around it."""
 
 
 class SourceKind(Enum):
@@ -65,7 +67,7 @@ def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -
         include: folders of the user's headers.
 
     Raises:
-        InputError: a file or folder cannot be read.
+        InputError: a file or folder cannot be read, or the file begins with Markdown.
 
     >>> read_kernel_source("__global__ void k(float *x) { x[0] = 1.0f; }").kind
     <SourceKind.CUDA_FILE: 'CUDA C++ file'>
@@ -90,6 +92,12 @@ def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -
     except OSError as error:
         raise InputError(f"source {source}: {error.strerror or error}") from error
     text = read_text(path)
+    fence = _FENCE.match(text)
+    if fence is not None:
+        line = fence[0].count("\n") + 1
+        raise InputError(
+            f"{path.name}:{line}: Markdown around the code ({fence[1]}); delete the lines that begin with ```"
+        )
     kind = _kind(text)
     if path.suffix == ".ptx" and kind is not SourceKind.PTX:
         raise InputError(f"source {source} is no PTX: it does not begin with .version")

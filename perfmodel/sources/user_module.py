@@ -261,8 +261,20 @@ def user_module(path: Path, text: str, architecture: str, given: Mapping[str, An
         for library in _READY:
             if library in text:
                 stack.enter_context(_READY[library](architecture))
+        stack.enter_context(_registered(module))
         failures = _run_file(tree, path, vars(module), libraries)
     return UserModule(path, vars(module), tree, tuple(libraries.names), tuple(failures), given or {})
+
+
+@contextmanager
+def _registered(module: ModuleType) -> Iterator[None]:
+    """Let a module be found by its name, as decorators of classes do (``dataclass``)."""
+    own = sys.modules.setdefault(module.__name__, module) is module
+    try:
+        yield
+    finally:
+        if own:
+            sys.modules.pop(module.__name__, None)
 
 
 def _run_file(tree: ast.Module, path: Path, names: dict[str, Any], libraries: AbsentLibraries) -> list[tuple[int, str]]:

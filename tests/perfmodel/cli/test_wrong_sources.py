@@ -97,6 +97,13 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
     assert "absent.cu" in refusal(capsys, *words, str(tmp_path / "absent.cu"), *rest)
 
 
+def test_markdown_around_the_code_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "fenced.cu"
+    file.write_text("\n```cuda\n__global__ void k(int *out, int n) { }\n```\n")
+    told = refusal(capsys, "analyze", str(file), *LAUNCH)
+    assert told.endswith("fenced.cu:2: Markdown around the code (```cuda); delete the lines that begin with ```")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="a privileged user reads everything")
 def test_a_file_without_permission_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "own.cu"

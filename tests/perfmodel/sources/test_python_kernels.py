@@ -367,6 +367,22 @@ def test_a_script_is_read_without_its_libraries_and_its_gpu(tmp_path: Path, caps
     assert capsys.readouterr().out == ""
 
 
+def test_a_script_with_classes_of_data_is_read(tmp_path: Path) -> None:
+    script = tmp_path / "sized.py"
+    script.write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "import triton\nimport triton.language as tl\n\n"
+        "@dataclass\nclass Sizes:\n    width: int\n\n"
+        "WIDTH = tl.constexpr(Sizes(64).width)\n\n"
+        "@triton.jit\ndef fill(x):\n    tl.store(x + tl.arange(0, WIDTH), 1.0)\n"
+    )
+    found = pm.analyze(script, args=[np.zeros(64, np.float32)], grid=1, gpu="h200")
+    assert set(found.outputs["x"]) == {1}
+    assert not any("left out" in note for note in found.prediction.notes)
+    assert "sized" not in sys.modules
+
+
 def test_a_numba_script_with_signatures_is_read_without_a_gpu(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(
