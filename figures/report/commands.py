@@ -146,7 +146,7 @@ def _validated(chosen: Family[Any, Any], rows: Any, scenario: Scenario, depth: F
     from .measured_runs import comparison
     from .validation_page import validation_page
 
-    with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
+    with progress_bar(f"{depth.value} predictions", int(rows.ran.sum())) as advance:
         predicted = predict_rows(chosen, rows, scenario, depth, advance)
     found = validation_of(rows, predicted, scenario, depth)
     for text in found.notes:

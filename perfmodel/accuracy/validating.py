@@ -160,7 +160,7 @@ def predict_rows(
     fidelity: Fidelity,
     advance: Advance = no_progress,
 ) -> PredictedRows:
-    """Predict every row of a file of measurements, problem by problem."""
+    """Predict the rows of a file of measurements that have a time, problem by problem."""
     count = len(measurements)
     limiter = np.zeros(count, np.int64)
     seconds, registers = np.full(count, np.inf), np.zeros(count, np.int32)

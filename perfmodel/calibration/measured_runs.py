@@ -44,12 +44,11 @@ def evaluated_rows(
     fidelity: Fidelity,
     advance: Advance = no_progress,
     *,
-    ran_only: bool = False,
     stored_only: bool = False,
     stores: tuple[CountsStore, ...] | None = None,
     failed: Callable[[PerfmodelError], None] = lambda error: None,
 ) -> Iterator[EvaluatedRows]:
-    """The rows of a file, problem by problem.
+    """The rows of a file that have a time, problem by problem.
 
     Args:
         family: what was measured.
@@ -57,7 +56,6 @@ def evaluated_rows(
         scenario: GPU and the rest.
         fidelity: where the counts of each configuration come from.
         advance: called once for each row that is looked up, compiled or executed.
-        ran_only: leave out rows without a time.
         stored_only: compile nothing.
         stores: where to look counts up; those of `stores_for` where None.
         failed: called with the reason for each row that does not compile or is not executed, and is left out.
@@ -68,8 +66,7 @@ def evaluated_rows(
     if stores is None:
         stores = stores_for(family, measurements, scenario.gpu) if fidelity is Fidelity.COMPILED else ()
     for index, problem in enumerate(measurements.problems):
-        chosen = measurements.problem_index == index
-        rows = np.flatnonzero(chosen & measurements.ran if ran_only else chosen)
+        rows = np.flatnonzero(measurements.ran & (measurements.problem_index == index))
         batch, executed = measurements.batch.take(rows), None
         if len(rows) and fidelity is not Fidelity.ANALYTIC:
             outcomes = gather_profiles(
@@ -176,7 +173,7 @@ def measured_runs(
         InputError: Fewer than ``LEAST_RUNS`` are left.
     """
     parts = list(
-        evaluated_rows(family, measurements, scenario, fidelity, advance, ran_only=True, stored_only=stored_only)
+        evaluated_rows(family, measurements, scenario, fidelity, advance, stored_only=stored_only)
     )
     fits = [np.flatnonzero(np.isfinite(part.evaluation.seconds)) for part in parts]
     count = sum(map(len, fits))

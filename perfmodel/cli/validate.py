@@ -105,7 +105,7 @@ def _validated(chosen: Any, scenario: Any, path: Path, depth: Any, choice: _Choi
     rows = read_measurements(path, chosen, scenario.l2).drawn(*choice)
     if verify:
         _verify(chosen, rows, scenario.gpu)
-    with progress_bar(f"{depth.value} predictions", len(rows)) as advance:
+    with progress_bar(f"{depth.value} predictions", int(rows.ran.sum())) as advance:
         return validate_measurements(chosen, rows, scenario, depth, advance)
 
 

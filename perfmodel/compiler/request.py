@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from ..gpus.catalogue import load_architecture
@@ -84,7 +85,7 @@ class CompileRequest:
         if self.kind is SourceKind.BINARY or not load_architecture(architecture).has_specific_variant:
             return architecture
         texts = (self.source, *self.included_sources())
-        return f"{architecture}a" if any(_SPECIFIC.search(text) for text in texts) else architecture
+        return f"{architecture}a" if any(map(_needs_specific_variant, texts)) else architecture
 
     def virtual_architecture(self, architecture: str) -> str:
         """The PTX target that the front end compiles for when ``architecture`` (``sm_86``) is asked about.
@@ -103,10 +104,20 @@ class CompileRequest:
             return "compute_{}{}{}".format(*target.compute_capability, suffix)
         texts = (self.source, *self.included_sources())
         specific = self.architecture_specific or self.kind is SourceKind.CUDA_FILE
-        specific = specific or any("__CUDA_ARCH__" in t or "#include <" in t for t in texts)
+        specific = specific or any(map(_looks_at_architecture, texts))
         if specific:
             return "compute_{}{}".format(*target.compute_capability)
         return target.ptx_target
+
+
+@lru_cache(maxsize=256)  # each configuration of a kernel asks about the same text
+def _needs_specific_variant(text: str) -> bool:
+    return _SPECIFIC.search(text) is not None
+
+
+@lru_cache(maxsize=256)
+def _looks_at_architecture(text: str) -> bool:
+    return "__CUDA_ARCH__" in text or "#include <" in text
 
 
 def digest(*parts: object) -> str:

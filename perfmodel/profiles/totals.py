@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -228,7 +229,7 @@ class CountedRun(Simulation):
 
     instructions: tuple[InstructionCount, ...]
 
-    @property
+    @cached_property
     def counts(self) -> Counts:
         """Counts of the executed blocks."""
         return launch_counts(self.kernel, self.instructions, self.visits, self.instructions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from ..core.files import require_regular
@@ -47,7 +48,7 @@ def _included(text: str, folder: Path | None, directories: Sequence[Path]) -> tu
     pending: list[tuple[str, Path | None]] = [(text, folder)]
     while pending:
         current, beside = pending.pop()
-        for quoted, angled in _INCLUDE.findall(with_slashes(current)):
+        for quoted, angled in _names_of(current):
             folders = directories if beside is None or not quoted else (beside, *directories)
             path = next((p for folder in folders if (p := _plain(folder / (quoted or angled))) is not None), None)
             if path is None:
@@ -56,6 +57,12 @@ def _included(text: str, folder: Path | None, directories: Sequence[Path]) -> tu
                 seen[path] = read_text(path)
                 pending.append((seen[path], path.parent))
     return seen, tuple(dict.fromkeys(missing))
+
+
+@lru_cache(maxsize=256)  # each configuration of a kernel asks about the same text
+def _names_of(text: str) -> tuple[tuple[str, str], ...]:
+    """What stands in quotes and what in ``<>`` of each include of a text."""
+    return tuple(_INCLUDE.findall(with_slashes(text)))
 
 
 def with_slashes(text: str) -> str:

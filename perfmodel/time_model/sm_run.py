@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, get_type_hints
+
 import numpy as np
 
 from .sm_records import Code, Floats, Integers, Machine, Paths, Run
@@ -34,12 +36,20 @@ def simulate_sm(
     """
     sm = sm_at_start(code, paths, machine, max(resident, most), blocks)
     kept = np.zeros((0, 3)) if log is None else log
-    cycles, wave, issued = simulate(code, paths, machine, sm, resident, blocks, budget, kept)
+    cycles, wave, issued = simulate(code, paths, _as_record(machine), sm, resident, blocks, budget, kept)
     finished = sm.blocks.finished[: sm.blocks.numbers[OVER]]
     begun = int(sm.blocks.numbers[BEGUN])
     return Run(
         cycles, wave, issued, finished, sm.stalls, float(sm.memory.servers[ATOMICS]), _left(paths, sm.warps), begun
     )
+
+
+_FIELDS = np.dtype([(name, np.dtype(kind)) for name, kind in get_type_hints(Machine).items()])
+
+
+def _as_record(machine: Machine) -> Any:
+    """The machine as NumPy holds a record: Numba hands its address on, where it would hand on each value of a tuple."""
+    return np.array([tuple(machine)], _FIELDS)[0]
 
 
 def _left(paths: Paths, warps: Warps) -> Integers:

@@ -540,10 +540,11 @@ def test_blocks_that_begin_together_wait_for_the_same_sectors() -> None:
 def events_of(warps: list[list[tuple[int, int, int]]], ends: list[int]) -> dict[str, Any]:
     """Events of one block: of each warp instruction, phase and sectors in order; and how many take part in each phase's end."""
     flat = np.array([event for warp in warps for event in warp], np.int64).reshape(-1, 3)
+    instruction, phase, sectors = flat.T.copy()  # Numba compiles once for arrays that lie alike
     return {
-        "event_instruction": flat[:, 0],
-        "event_phase": flat[:, 1],
-        "event_sectors": flat[:, 2],
+        "event_instruction": instruction,
+        "event_phase": phase,
+        "event_sectors": sectors,
         "event_fresh": np.zeros(len(flat), np.int64),
         "event_common": np.zeros(len(flat), np.int64),
         "event_offsets": np.cumsum([0, *map(len, warps)]),
