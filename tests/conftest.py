@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -34,6 +35,13 @@ def _gpu_present() -> bool:
 def _data_folder() -> Path | None:
     named = os.environ.get(DATA_VARIABLE)
     return Path(named) if named and Path(named).is_dir() else None
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
