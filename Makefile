@@ -3,11 +3,11 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 PACKAGES := perfmodel campaigns tables
 
-# pip compiles modules one by one, which is most of its time: compileall does it on every core
+# pip compiles modules one by one, which is most of its time: compileall does it on every core, but for the packages' tests
 define install
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[$(EXTRAS)]'
-	$(BIN)/python -m compileall -qq -j 0 .venv/lib || true # some packages ship files that are no Python
+	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib perfmodel || true # some packages ship files that are no Python
 endef
 
 .PHONY: demo test lint style types docs pytest bench figures accuracy counts members fuzz clean

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.axes import Axis, Floats, axes_of
-from ..core.gaussian_process import Process
 from ..families.base import Batch, enum_of
+
+if TYPE_CHECKING:
+    from ..core.gaussian_process import Process
 
 VARIANCE = 0.05
 """Expected variance of the logarithm of the errors, of each of the process's parts."""
@@ -56,6 +58,8 @@ class Screening:
     """Of those that compile and fit, in the order of the process."""
 
     def __post_init__(self) -> None:
+        from ..core.gaussian_process import Process  # with SciPy's optimizer, which takes long to import
+
         self._process = Process(axes(self.batch), VARIANCE)
 
     def note(self, indices: Sequence[int], seconds: Floats) -> None:
