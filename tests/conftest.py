@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from perfmodel.core.garbage import collect_rarely
+
 DATA_VARIABLE = "PERFMODEL_DATA"
 
 
@@ -41,7 +43,7 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays: the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    collect_rarely()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

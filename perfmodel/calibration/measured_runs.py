@@ -172,9 +172,7 @@ def measured_runs(
     Raises:
         InputError: Fewer than ``LEAST_RUNS`` are left.
     """
-    parts = list(
-        evaluated_rows(family, measurements, scenario, fidelity, advance, stored_only=stored_only)
-    )
+    parts = list(evaluated_rows(family, measurements, scenario, fidelity, advance, stored_only=stored_only))
     fits = [np.flatnonzero(np.isfinite(part.evaluation.seconds)) for part in parts]
     count = sum(map(len, fits))
     if count < LEAST_RUNS:

@@ -15,6 +15,7 @@ from typing import NoReturn
 import typer
 from typer.core import TyperCommand
 
+from ..core.garbage import collect_rarely
 from ..core.kept import anything_kept, forget_kept
 from ..errors import INTERRUPTED, INTERRUPTED_AND_KEPT, INTERRUPTED_STATUS, PerfmodelError
 from . import analyze, catalogue, check, fit, network, predict, rank, sweep, validate
@@ -74,6 +75,7 @@ def build_app() -> typer.Typer:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program; exit status 0 done, 1 a check failed, 2 bad usage or input, 130 interrupted."""
+    collect_rarely()
     leave(run(arguments))
 
 

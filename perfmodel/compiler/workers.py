@@ -19,6 +19,8 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..core.garbage import collect_rarely
+
 if TYPE_CHECKING:
     from pebble import ProcessPool
 
@@ -59,11 +61,16 @@ def _pool(workers: int, owner: int) -> ProcessPool:
     """A pool of the process ``owner``: a forked child of it has another number, and starts its own."""
     from pebble import ProcessPool
 
-    pool = ProcessPool(max_workers=workers, context=WorkerContext(), initializer=_end_with_parent)
+    pool = ProcessPool(max_workers=workers, context=WorkerContext(), initializer=_begin)
     if not _running:
         atexit.register(stop_pools)
     _running.append(pool)
     return pool
+
+
+def _begin() -> None:
+    collect_rarely()
+    _end_with_parent()
 
 
 def _end_with_parent() -> None:
