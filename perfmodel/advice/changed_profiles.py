@@ -97,7 +97,8 @@ def with_sectors(
 ) -> KernelProfile:
     """The profile in which one global instruction asks for other sectors.
 
-    DRAM gives no more than what passes L1: an instruction's part of its reads is that of the sectors which blocks touch first.
+    DRAM gives no more than what passes L1: an instruction's part of its reads is that of the sectors which blocks touch first. As
+    many sectors as before are stored for the first time.
 
     Args:
         subject: the launch as it was executed.
@@ -123,6 +124,7 @@ def with_sectors(
         changes["l2_read_sectors"] = behind_l1 - own.behind_l1
         changes["dram_read_bytes"] = min(behind_l1 * SECTOR_BYTES - from_dram, 0.0)
     changed = with_added(profile, **changes)
+    first = 0.0 if profile.traces is None else float(profile.traces.memory.first_stores[count.instruction])
     return with_demand(
         changed,
         count.instruction,
@@ -130,6 +132,7 @@ def with_sectors(
         lines=min(lines / max(count.lines, 1), 1.0),
         wavefronts=min(lines / max(count.lines, 1), 1.0),
         partial_sectors=1.0 if asked >= count.sectors else 0.0,
+        first_stores=min(count.sectors / asked, 1.0 / first) if first else 1.0,
     )
 
 

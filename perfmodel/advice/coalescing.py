@@ -78,7 +78,8 @@ def coalesced(subject: Subject, counts: Sequence[InstructionCount]) -> KernelPro
         needed = widest_request_sectors(one)
         profile = with_sectors(subject, profile, one, needed, fetched, behind_l1.get(one.instruction))
     traces = profile.traces
-    loads = spread(traces.loads, traces.warps_per_block, [one.instruction for one in counts])
+    asked = {one.instruction: widest_request_sectors(one) / one.requests for one in counts}
+    loads = spread(traces.loads, traces.warps_per_block, asked)
     return replace(profile, traces=structs.replace(traces, loads=loads))
 
 

@@ -7,7 +7,7 @@ that warps which read the same line need it once, whoever of them comes first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import SECTOR_BYTES
+from ..core.constants import SECTOR_BYTES, ceil_div
 from ..ir.instruction import Space
 from ..simulator.access import Action, WarpAccess
 
@@ -205,43 +205,47 @@ def regrouped(
     )
 
 
-def spread(streams: LoadStreams, warps_per_block: int, instructions: Collection[int]) -> LoadStreams:
-    """Streams in which every request of some instructions is the first to ask for its share of the sectors.
+def spread(streams: LoadStreams, warps_per_block: int, needed: Mapping[int, float]) -> LoadStreams:
+    """Streams in which lanes lie side by side: every request of some instructions is the first to ask for its own sectors.
 
-    Where one request of a warp has touched what the next ones ask for, as lanes do that walk along rows of their own, each of
-    them asks for as many new sectors. Groups that other warps or instructions touch, too, stay as they are. Requests whose lanes
-    lie side by side ask for whole pairs of sectors: those of a warp are fresh in the same proportion.
+    ``needed`` has the sectors that a request of such an instruction then asks for. Where one request of a warp has touched what
+    the next ones ask for, as lanes do that walk along rows of their own, each of them asks for as many new sectors. What lies
+    side by side comes in whole pairs: no more of a warp's are fresh than before, in the same proportion in each request.
+    Groups that other warps or instructions touch, too, stay as they are.
     """
     groups, group_offsets = streams.group.copy(), [0]
     sectors: list[int] = []
     fresh: list[int] = []
     common: list[int] = []
-    of_some = np.isin(streams.instruction, list(instructions))
+    of_some = np.isin(streams.instruction, list(needed))
     warp_of = np.repeat(np.arange(len(streams.offsets) - 1), np.diff(streams.offsets))
     for block, (first, last) in enumerate(pairwise(streams.group_offsets.tolist())):
         own = slice(streams.offsets[block * warps_per_block], streams.offsets[(block + 1) * warps_per_block])
         touched: dict[int, list[int]] = {}
         for place in (own.start + np.flatnonzero(streams.instruction[own] != CUT)).tolist():
             touched.setdefault(int(streams.group[place]), []).append(place)
-        of_warp: dict[int, list[int]] = {}
+        of_warp: dict[int, _Spread] = {}
         for group in range(last - first):
             places = touched.get(group, [])
             warps = set(warp_of[places].tolist())
-            alone = len(warps) == 1 and bool(of_some[places].all())
-            parts = min(len(places), int(streams.sectors[first + group])) if alone else 1
-            begin = len(sectors)
+            begin, amount = len(sectors), int(streams.sectors[first + group])
+            if len(warps) == 1 and bool(of_some[places].all()):
+                asked = sum(needed[instruction] for instruction in streams.instruction[places].tolist())
+                amount = min(amount, max(round(asked), 1))
+                parts = min(len(places), amount)
+                of_warp.setdefault(warps.pop(), _Spread()).add(
+                    range(begin, begin + parts), streams.fresh[first + group]
+                )
+            else:
+                parts = 1
             for number in range(parts):
-                groups[places[number::parts] if alone else places] = begin + number - group_offsets[-1]
-            for values, amounts in ((sectors, streams.sectors), (fresh, streams.fresh)):
-                values += [_share(int(amounts[first + group]), parts, number) for number in range(parts)]
+                groups[places[number::parts]] = begin + number - group_offsets[-1]
+            sectors += [_share(amount, parts, number) for number in range(parts)]
+            fresh += [int(streams.fresh[first + group])] * parts
             common += [int(streams.common[first + group])] * parts
-            if alone:
-                of_warp.setdefault(warps.pop(), []).extend(range(begin, begin + parts))
-        for of_one in of_warp.values():
-            for number, amount in zip(
-                of_one, _divided([fresh[k] for k in of_one], [sectors[k] for k in of_one]), strict=True
-            ):
-                fresh[number] = amount
+        for one in of_warp.values():
+            for number, pairs in zip(one.groups, one.fresh_pairs([sectors[k] for k in one.groups]), strict=True):
+                fresh[number] = pairs
         group_offsets.append(len(sectors))
     return replace(
         streams,
@@ -253,14 +257,26 @@ def spread(streams: LoadStreams, warps_per_block: int, instructions: Collection[
     )
 
 
-def _divided(amounts: Sequence[int], weights: Sequence[int]) -> list[int]:
-    """The sum of some amounts, divided in proportion to weights.
+@dataclass(slots=True)
+class _Spread:
+    """The groups of a warp whose lanes then lie side by side, and how many pairs were fresh before."""
 
-    >>> _divided([4, 0, 1], [4, 4, 2])
-    [2, 2, 1]
-    """
-    total, whole = sum(amounts), max(sum(weights), 1)
-    return [total * end // whole - total * begin // whole for begin, end in pairwise(accumulate(weights, initial=0))]
+    groups: list[int] = field(default_factory=list)
+    pairs: int = 0
+
+    def add(self, groups: Iterable[int], pairs: int) -> None:
+        self.groups += groups
+        self.pairs += int(pairs)
+
+    def fresh_pairs(self, sectors: Sequence[int]) -> list[int]:
+        """Pairs of each of its groups that are fresh.
+
+        >>> _Spread(pairs=4).fresh_pairs([4, 4, 2]), _Spread(pairs=32).fresh_pairs([4])
+        ([1, 2, 1], [2])
+        """
+        pairs = min(self.pairs, ceil_div(sum(sectors), 2))
+        ends = [pairs * end // sum(sectors) for end in accumulate(sectors, initial=0)]
+        return [after - before for before, after in pairwise(ends)]
 
 
 def _share(amount: int, parts: int, number: int) -> int:

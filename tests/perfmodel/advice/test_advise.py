@@ -82,6 +82,14 @@ __global__ void gathered(const int *index, const float *in, float *out) {
     for (int k = 0; k < 8; k++) v += in[index[i + k * 1024]];
     out[i] = v;
 }
+__global__ void strode(const float *in, float *out, int n, int stride) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = in[i * stride];
+}
+__global__ void turned(const float *in, float *out, int n, int swapped) {
+    int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 8 + threadIdx.y;
+    out[swapped ? x * n + y : y * n + x] = in[y * n + x];
+}
 template <int unrolled> __global__ void row_sums(const float *in, float *out, int n, int swapped) {
     int row = blockIdx.x * blockDim.x + threadIdx.x, rows = gridDim.x * blockDim.x;
     float sum = 0.0f;
@@ -241,6 +249,26 @@ def test_a_row_for_each_thread_is_predicted_as_the_kernel_with_a_column_for_each
     )
     change = change_of(pm.advise(rows), AdviceKind.UNCOALESCED)
     assert change.then_s == pytest.approx(columns.prediction.time.predicted_s, rel=0.05)
+
+
+def test_strided_loads_are_predicted_as_the_kernel_without_a_stride() -> None:
+    """Each request waits for four sectors then, not one of eight for 32."""
+    wide, narrow = (
+        analysed("strode", 1024, 256, "f32[262144*17]", "f32[262144]", "i32=262144", f"i32={stride}")
+        for stride in (17, 1)
+    )
+    change = change_of(pm.advise(wide), AdviceKind.UNCOALESCED)
+    assert change.then_s == pytest.approx(narrow.prediction.time.predicted_s, rel=0.03)
+
+
+def test_columns_that_are_stored_are_predicted_as_the_kernel_that_stores_rows() -> None:
+    """Eight warps of a block store parts of each sector: as many sectors go on to DRAM for the first time after the change."""
+    columns, rows = (
+        analysed("turned", (16, 64), (32, 8), "f32[512*512]", "f32[512*512]=0", "i32=512", f"i32={swapped}")
+        for swapped in (1, 0)
+    )
+    change = change_of(pm.advise(columns), AdviceKind.UNCOALESCED)
+    assert change.then_s == pytest.approx(rows.prediction.time.predicted_s, rel=0.03)
 
 
 def test_swapped_indices_are_predicted_as_the_kernel_with_the_other_order() -> None:

@@ -41,13 +41,13 @@ def test_spread_requests_share_what_the_first_of_them_fetched() -> None:
     for _ in range(2):
         read(observer, 7, [0, 8])  # two warps, four sectors each, twice
     read(observer, 9, [16, 16])  # four that both warps touch
-    found = spread(observer.streams([0], 2), 2, [7, 9])
+    found = spread(observer.streams([0], 2), 2, {7: 4.0, 9: 4.0})
     assert found.instruction.tolist() == [7, 7, 9] * 2
     assert found.group.tolist() == [0, 1, 4, 2, 3, 4]
     assert found.sectors.tolist() == [2, 2, 2, 2, 4]
     assert found.fresh.tolist() == [1, 1, 1, 1, 2]
     assert found.group_offsets.tolist() == [0, 5]
-    others = spread(observer.streams([0], 2), 2, [9])
+    others = spread(observer.streams([0], 2), 2, {9: 4.0})
     assert others.group.tolist() == observer.streams([0], 2).group.tolist()
 
 
@@ -62,8 +62,10 @@ def test_spread_requests_are_fresh_in_one_proportion() -> None:
         common=np.array([0, 0]),
         group_offsets=np.array([0, 2]),
     )
-    found = spread(rows, 1, [7])
+    found = spread(rows, 1, {7: 2.0})
     assert (found.sectors.tolist(), found.fresh.tolist()) == ([2, 2, 2, 2], [1, 1, 1, 1])
+    found = spread(rows, 1, {7: 1.0})  # half of what came was of no use
+    assert (found.sectors.tolist(), found.fresh.tolist()) == ([1, 1, 1, 1], [0, 1, 0, 1])
 
 
 def test_the_second_sector_of_a_pair_is_not_fresh() -> None:
