@@ -65,6 +65,7 @@ def print_prediction(
 ) -> None:
     """Time, limiter, resources, occupancy, notes, terms and counts of a prediction; ``between`` stands after the time."""
     from ..prediction.limiter_names import limiter_text
+    from ..time_model.combine import LIMITER_NAMES
 
     time, resources = prediction.time, prediction.resources
     within = "" if time.interval_s is None else f", 90 % within {interval_text(time.interval_s)}"
@@ -80,7 +81,11 @@ def print_prediction(
     typer.echo(prediction.occupancy.text)
     for text in prediction.notes:
         typer.echo(f"note: {text}")
-    terms = [(n, time_text(s), f"{s / time.predicted_s:.0%}") for n, v in time.terms.items() if (s := float(v)) > 0]
+    terms = [
+        (name, time_text(seconds), f"{seconds / time.predicted_s:.0%}" if name in LIMITER_NAMES else "–")
+        for name, seconds in ((name, float(value)) for name, value in time.terms.items())
+        if seconds > 0
+    ]
     print_table("time of each resource if it were alone", ("term", "time", "of total"), terms)
     counts = [(name, count_text(float(value))) for name, value in prediction.counts.items() if float(value)]
     title = "counts of the whole launch" if prediction.exact else "counts of the whole launch (estimated)"
