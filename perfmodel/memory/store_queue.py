@@ -71,12 +71,17 @@ class StoreTrace:
         self._loads, self._barriers, self._at_load = (np.zeros(len(blocks), np.int64) for _ in range(3))
         self._kept: list[tuple[Integers, ...]] = []
         self._entries = self._requests = 0
+        self._positions, self._some = np.zeros(0, np.int64), False
 
     def access(self, access: WarpAccess) -> None:
         """Keep one access; the order of the calls is the order of time."""
         site, positions = access.site, access.positions
         local = site.space is Space.LOCAL
-        if site.space not in (Space.GLOBAL, Space.LOCAL) or not self._of_sm[positions].any():
+        if site.space not in (Space.GLOBAL, Space.LOCAL):
+            return
+        if positions is not self._positions:
+            self._positions, self._some = positions, bool(self._of_sm[positions].any())
+        if not self._some:
             return
         if access.barriers is not None:
             self._barriers[positions] = access.barriers

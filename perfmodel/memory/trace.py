@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ _STEPS = 64
 """Parts that the life of a block is divided into for L2, at most."""
 _SMALL_STEPS = 16
 _LEAST_STREAMS = 16
+_STACK_WORDS = 512
+"""Accesses to local memory of which it is remembered what is kept for L1."""
 HASH_BITS = 62
 _ODD = 0x9E37_79B9_7F4A_7C15
 _MIX = 0xBF58_476D_1CE4_E5B9
@@ -205,19 +208,22 @@ def _read_after_written(
     return found
 
 
+_Warps = tuple[Integers, Integers] | EllipsisType
+"""Positions and warps, each pair once, as an index of arrays by both; the ellipsis where these are all."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Touched:
     """What accesses whose addresses differ by whole lines touch, but for the distance between them.
 
-    ``position`` and ``warp`` have the warps that ask. ``l1`` has position, warp, line and words of the blocks that L1 is
+    ``asking`` says which warps of which positions ask. ``l1`` has position, warp, line and words of the blocks that L1 is
     simulated with, ``l2`` position, line and words of those whose streams are kept, each line of a block once. It holds as long
     as ``positions`` and ``streamed`` are the same arrays.
     """
 
     positions: Integers
     streamed: NDArray[np.bool_]
-    position: Integers
-    warp: Integers
+    asking: _Warps
     l1: tuple[Integers, ...]
     l2: tuple[Integers, ...]
 
@@ -259,6 +265,8 @@ class Trace:
         self._l2: list[tuple[Integers, ...]] = []
         self._recent: dict[tuple[int, ...], _Touched] = {}
         """What accesses since the last of ``_l2`` touch, by what they are: lines moved by the first number."""
+        self._stack: dict[tuple[int, int], tuple[_Touched, tuple[Integers, ...]]] = {}
+        """What is kept for L1 of accesses to local memory, by what they touch and by how many lines it is moved."""
         self._l1_entries = self._l2_entries = self._calls = 0
         self._calls_of_step = 1
 
@@ -267,8 +275,7 @@ class Trace:
         site = access.site
         if site.space in _OBJECTS and site.action is Action.LOAD:
             plan = access.pattern[0]
-            position, warp = self._asking(plan, access.positions)
-            self._count_trips(position, warp, site.instruction_index)
+            self._count_trips(self._asking(plan, access.positions), site.instruction_index)
         if site.space not in (Space.GLOBAL, Space.LOCAL):
             return
         self._calls += 1
@@ -277,12 +284,14 @@ class Trace:
         group = self._group(access)
         load = site.action in READS
         if load and not local and site.action not in LANE_GROUPS:
-            self._count_trips(touched.position, touched.warp, site.instruction_index)
+            self._count_trips(touched.asking, site.instruction_index)
         if local:
-            self._step[touched.position, touched.warp] += 1
+            self._step[touched.asking] += 1
         if len(touched.l1[0]) and site.action is not Action.REDUCTION:
             flags = LOAD * load + PAST_L1 * passes_l1(site) + PARTS_OF_WORDS * (site.width_bytes < BANK_BYTES)
-            self._keep_for_l1(touched.l1, moved, group, flags)
+            position, warp, line, words = self._of_stack(touched, moved) if local else self._of_l1(touched, moved)
+            if len(line):
+                self._keep_for_l1(position, warp, line, words, group, flags)
         if len(touched.l2[0]):
             key = (moved, id(touched), group, self._calls // self._calls_of_step, _kind(site))
             if key not in self._recent:
@@ -304,7 +313,6 @@ class Trace:
         return found, offset // size
 
     def _touched_anew(self, plan: Plan, positions: Integers, lines: TouchedLines, local: bool) -> _Touched:
-        asking, asking_warp = self._asking(plan, positions)
         row, warp, line, words = lines_of_rows(plan, lines)
         position = positions[row]
         if local:
@@ -313,14 +321,13 @@ class Trace:
         l1 = (position[own], warp[own], line[own], words[own])
         own = self._in_l2[position]
         l2 = _merged((position[own], line[own], words[own]))
-        return _Touched(positions, self._in_l2, asking, asking_warp, l1, l2)
+        return _Touched(positions, self._in_l2, self._asking(plan, positions), l1, l2)
 
-    @staticmethod
-    def _asking(plan: Plan, positions: Integers) -> tuple[Integers, Integers]:
-        """Position and warp of all that ask for something."""
+    def _asking(self, plan: Plan, positions: Integers) -> _Warps:
+        """Who asks for something."""
         warps = np.arange(len(plan.row_of_warp))
         row, warp, _, _ = lines_of_rows(plan, TouchedLines(warps, warps, warps))
-        return positions[row], warp
+        return ... if len(row) == self._step.size else (positions[row], warp)
 
     def _group(self, access: WarpAccess) -> int:
         """The first instruction that was seen with the same base addresses, or with an instruction of which that holds."""
@@ -333,24 +340,36 @@ class Trace:
                 groups[site] = low if group == high else group
         return number
 
-    def _count_trips(self, position: Integers, warp: Integers, instruction: int) -> None:
+    def _count_trips(self, at: _Warps, instruction: int) -> None:
         """A warp's next request is in the same round trip if it is one of its instructions that comes later in the code.
 
         One that comes again is the loop's next round.
         """
         own = self._trip_of.get(instruction, -1 - instruction)
-        at = position, warp
         begins = (self._own[at] != own) | (instruction <= self._place[at])
         self._trip[at] = np.where(begins, self._trip[at] + 1, self._trip[at])
         again = begins & (self._trip[at] > 0)  # what comes before the first round trip is in it
         self._step[at] = np.where(again, 0, self._step[at])
         self._own[at], self._place[at] = own, instruction
 
-    def _keep_for_l1(self, touched: tuple[Integers, ...], moved: int, group: int, flags: int) -> None:
-        position, warp, line, words = touched
-        line = line + moved
-        if self._l1_share < 1.0:
-            position, warp, line, words = _thinned((position, warp, line, words), 2, self._l1_share)
+    def _of_l1(self, touched: _Touched, moved: int) -> tuple[Integers, ...]:
+        """Position, warp, line and words of what is kept for L1."""
+        position, warp, line, words = touched.l1
+        entries = position, warp, line + moved, words
+        return _thinned(entries, 2, self._l1_share) if self._l1_share < 1.0 else entries
+
+    def _of_stack(self, touched: _Touched, moved: int) -> tuple[Integers, ...]:
+        """The same of local memory: loops come back to the same words of the stack."""
+        key = (id(touched), moved)
+        if key not in self._stack:
+            if len(self._stack) >= _STACK_WORDS:
+                self._stack.clear()
+            self._stack[key] = touched, self._of_l1(touched, moved)
+        return self._stack[key][1]
+
+    def _keep_for_l1(
+        self, position: Integers, warp: Integers, line: Integers, words: Integers, group: int, flags: int
+    ) -> None:
         trip, step = np.maximum(self._trip[position, warp], 0), self._step[position, warp]
         same = (np.full(len(line), value) for value in (group, flags))
         self._l1.append((position, warp, trip, step, line, words, *same))
@@ -359,6 +378,7 @@ class Trace:
             self._l1_share /= 2
             self._l1 = [_thinned(_joined(self._l1, 8), 4, self._l1_share)]
             self._l1_entries = len(self._l1[0][0])
+            self._stack.clear()
 
     def _gather(self) -> None:
         """Put what recent accesses touch to the rest, each line once."""
