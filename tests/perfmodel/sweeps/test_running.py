@@ -191,7 +191,8 @@ def test_what_is_wrong_is_one_line(
     Path("sweep.toml").write_text(FILE)
     Path("other.parquet").write_text("no table")
     Path("none.parquet").write_text("")
-    assert run(["sweep", "sweep.toml", "--output", "found.parquet", *arguments]) == 2
+    output = [] if "--output" in arguments else ["--output", "found.parquet"]
+    assert run(["sweep", "sweep.toml", *output, *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert named in line
 
