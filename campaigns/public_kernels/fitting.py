@@ -25,7 +25,7 @@ from perfmodel.time_model.terms import atomic_seconds
 
 from .record import PublicRecord
 
-FREE = ("dram_latency_factor", "joint_waits", "first_block_latencies")
+FREE = ("dram_latency_factor", "drift", "first_block_latencies")
 """Numbers that are fitted; the others stay as they are."""
 OUTLIER_LOG_ERROR = 0.1
 """Error from which on a launch counts as an outlier: what the model lacks says little of its numbers."""

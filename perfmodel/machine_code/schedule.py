@@ -38,6 +38,7 @@ class WarpLatencies:
     shared: int
     l1: int
     l2: int
+    l2_atomic: int
     fence: int
     far: int
     slow: int

@@ -70,15 +70,45 @@ def freed(releases: Floats, mask: int) -> float:
 
 
 @compiled
-def answered(machine: Machine, servers: Floats, start: float, far: bool, filled: float) -> float:
-    """When L2 or DRAM has answered a request: the later the more of the time it has been busy."""
+def ahead_of_dram(
+    machine: Machine, memory: Memory, met: Floats, slot: int, common: int, chance: int, start: float
+) -> float:
+    """Cycles by which a request for a pair of sectors that a block lacks is answered before one that DRAM answers.
+
+    0 where the block is the first to ask, `NEVER` where L2 has them. Where another block has just asked, both wait for DRAM; the
+    less, the longer ago the block has waited like this: blocks begin in step, drift apart, and meet again where one waits.
+    """
+    firsts = memory.firsts[common]
+    firsts[chance] += machine.common_far if common else machine.first_far
+    if firsts[chance] >= 1.0 - 1e-9:
+        firsts[chance] -= 1.0
+        met[slot] = start + machine.dram_latency - machine.l2_latency
+        return 0.0
+    firsts[chance + 2] += machine.common_joint if common else machine.first_joint
+    if firsts[chance + 2] < 1.0 - 1e-9:
+        return NEVER
+    firsts[chance + 2] -= 1.0
+    whole = machine.dram_latency - machine.l2_latency
+    waited = max(0.0, whole - machine.drift * max(0.0, start - met[slot]))
+    met[slot] = start + waited
+    return float(whole - waited)
+
+
+@compiled
+def answered(machine: Machine, servers: Floats, start: float, ahead: float, filled: float) -> float:
+    """When L2 or DRAM has answered a request: the later the more of the time it has been busy.
+
+    ``ahead``: cycles by which the answer comes before one of DRAM, at the earliest when L2 gives it.
+    """
     since = start - machine.first_cycles
-    if not far:
-        busy = min(1.0, servers[L2_BUSY] / (since + machine.l2_latency))
-        return float(servers[L2] + filled + machine.l2_latency * (1.0 + machine.l2_loaded_latency * busy * busy))
+    busy = min(1.0, servers[L2_BUSY] / (since + machine.l2_latency))
+    near = servers[L2] + filled + machine.l2_latency * (1.0 + machine.l2_loaded_latency * busy * busy)
+    if ahead >= NEVER:
+        return float(near)
     busy = min(1.0, servers[DRAM_BUSY] / (since + machine.dram_latency))
     latency = machine.dram_latency * (1.0 + machine.dram_loaded_latency * busy * busy)
-    return float(max(servers[L2], servers[DRAM]) + filled + latency)
+    far = max(servers[L2], servers[DRAM]) + filled + latency
+    return float(far if ahead == 0.0 else max(near, far - ahead))
 
 
 @compiled
@@ -124,7 +154,7 @@ def meet(code: Code, machine: Machine, paths: Paths, sm: Sm, warp: int, index: i
     if wait == _COPIES_ARRIVAL:
         done = max(done, sm.warps.times[warp, COPY])
     elif wait == _BULK_LOAD:
-        done = _bulk_load(machine, paths, at, time, sm.memory)
+        done = _bulk_load(machine, paths, at, time, sm.memory, sm.blocks.met, slot)
     elif wait != _PHASE_ARRIVAL:
         sent = _bulk_store(machine, paths.event_sectors[at], time, sm.memory.servers)
         sm.warps.times[warp, SENT] = max(sm.warps.times[warp, SENT], sent)
@@ -166,16 +196,15 @@ def _end_phase(code: Code, paths: Paths, machine: Machine, sm: Sm, slot: int, ph
 
 
 @compiled
-def _bulk_load(machine: Machine, paths: Paths, event: int, time: float, memory: Memory) -> float:
+def _bulk_load(
+    machine: Machine, paths: Paths, event: int, time: float, memory: Memory, met: Floats, slot: int
+) -> float:
     """When the bytes of a bulk copy are in shared memory: it passes its engine, and no L1."""
     servers, size = memory.servers, paths.event_sectors[event] * SECTOR_BYTES
     common = paths.event_common[event]
-    far = False
+    ahead = NEVER
     if paths.event_fresh[event] > 0:
-        memory.firsts[common, 1] += machine.common_far if common else machine.first_far
-        far = memory.firsts[common, 1] >= 1.0 - 1e-9
-        if far:
-            memory.firsts[common, 1] -= 1.0
+        ahead = ahead_of_dram(machine, memory, met, slot, common, 1, time)
     start = max(servers[BULK], time) if servers[BULK] > 0.0 else time + machine.bulk_first_cycles
     servers[BULK] = start + size / machine.bulk_bytes_per_cycle
     asked = size * machine.bulk_asked
@@ -185,7 +214,7 @@ def _bulk_load(machine: Machine, paths: Paths, event: int, time: float, memory: 
     moved = asked * machine.dram_share / machine.dram_bytes_per_cycle
     servers[DRAM] = max(servers[DRAM], start) + moved
     servers[DRAM_BUSY] += moved
-    return answered(machine, servers, start, far, 0.0)
+    return answered(machine, servers, start, ahead, 0.0)
 
 
 @compiled

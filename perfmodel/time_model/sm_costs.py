@@ -12,7 +12,7 @@ from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, Pipe, Wait
 from ..machine_code.matrix_products import WARPGROUP_WARPS, TensorRate
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
-from .sm_loads import Loads, dram_share, filled_for_stores, first_parts, is_atomic, is_load, misses
+from .sm_loads import Loads, filled_for_stores, first_parts, is_atomic, is_load, misses
 from .sm_model import SmModel
 from .sm_records import Code
 from .terms import atomic_seconds
@@ -80,7 +80,7 @@ def code_of(
         missed_bytes=sectors * SECTOR_BYTES,
         atomic_cycles=_atomics(memory, wait, counts, scale, active, gpu),
         lines_per_byte=memory.lines / np.maximum(memory.sectors * SECTOR_BYTES, 1.0),
-        far_chance=np.where(wait == Wait.GLOBAL_ATOMIC, min(1.0, dram_share(counts, gpu)), loads.again_far),
+        far_chance=np.where(wait == Wait.GLOBAL_ATOMIC, lacking_part(memory, wait, scale, filled), loads.again_far),
         write_cycles=asking * write_cycles,
         written_bytes=asking * written,
         constant_line=constant_lines(traces)[0][: len(table)],
@@ -149,11 +149,15 @@ def store_cycles(
     if warm:
         total = float(written @ memory.requests) * scale
         written = written * (min(1.0, float(counts.dram_write_bytes) / total) if total else 0.0)
-    parts = first_parts(memory, wait)
-    lacking = min(1.0, filled / max(scale * float(parts @ memory.requests), 1.0))
+    parts, lacking = first_parts(memory, wait), lacking_part(memory, wait, scale, filled)
     pairs = np.minimum(1.0, 2.0 * memory.lines / np.maximum(sectors, 1.0))
     completed = lacking * parts * pairs * gpu.dram_partial_sectors * SECTOR_BYTES
     return (sectors + further) * SECTOR_BYTES / rate, written + completed
+
+
+def lacking_part(memory: MemoryDemand, wait: NDArray[np.int64], scale: float, filled: float) -> float:
+    """Of the sectors that stores and atomics change in part the part that L2 lacks then (``filled``)."""
+    return min(1.0, filled / max(scale * float(first_parts(memory, wait) @ memory.requests), 1.0))
 
 
 def _partial_sectors(memory: MemoryDemand, sectors: Floats, gpu: Gpu) -> tuple[Floats, Floats]:

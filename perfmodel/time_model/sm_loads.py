@@ -30,8 +30,10 @@ class Loads:
 
     first_missed: float
     first_far: float
+    first_joint: float
     common_missed: float
     common_far: float
+    common_joint: float
     again: float
     again_far: float
     bulk_asked: float = 1.0
@@ -67,21 +69,33 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
     fresh = followed_scale * fresh_requests(loads, gpu)[:end]
     own_fresh = float(fresh[~common].sum()) + scale * bulk.own_fresh
     common_fresh = float(fresh[common].sum()) + scale * bulk.common_fresh
-    far, any_far = [], fills > 0.0
-    for missing in (first_missed * own_fresh, common_missed * common_fresh):
-        share = min(1.0, max(0.0, fills) / max(missing, 1.0))
-        far.append(share + model.joint_waits * (1.0 - share) / waves if any_far else 0.0)
+    far, joint = [], []
+    for missing, least in ((first_missed * own_fresh, 1.0), (common_missed * common_fresh, _most_common(traces, gpu))):
+        given = max(0.0, fills)
+        share = min(1.0, given / max(missing, 1.0))
+        far.append(share)
+        joint.append(min(1.0, given / least) * (1.0 - share) / waves)
         fills -= missing
     left = max(0.0, fills) * gpu.l2_fill_sectors
     return Loads(
         first_missed=first_missed,
         first_far=far[0],
+        first_joint=joint[0],
         common_missed=common_missed,
         common_far=far[1],
+        common_joint=joint[1],
         again=min(1.0, again),
         bulk_asked=min(1.0, missed / first) if first else 1.0,
         again_far=min(1.0, left / (missed - first)) if missed > first else 0.0,
     )
+
+
+def _most_common(traces: WarpTraces, gpu: Gpu) -> float:
+    """Requests to DRAM that bring what one of the observed blocks shares with others, at least one: the most of any of them."""
+    loads = traces.loads
+    end = loads.group_offsets[: traces.observed + 1]
+    fresh = np.append(0, np.cumsum(np.where(loads.common > 0, fresh_requests(loads, gpu), 0)))
+    return float(np.diff(fresh[end]).max(initial=1))
 
 
 def _followed_scale(traces: WarpTraces, launch: Launch) -> float:

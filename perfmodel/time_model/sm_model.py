@@ -22,7 +22,7 @@ class SmModel:
     dram_latency_factor: float
     l2_loaded_latency: float
     dram_loaded_latency: float
-    joint_waits: float
+    drift: float
     block_start_cycles: float
     first_block_latencies: float
     barrier_cycles: float

@@ -151,8 +151,11 @@ class Machine(NamedTuple):
     dram_scattered_cost: float
     first_missed: float
     first_far: float
+    first_joint: float
     common_missed: float
     common_far: float
+    common_joint: float
+    drift: float
     data_queue: int
     loads_in_flight: int
     copied_lines: int

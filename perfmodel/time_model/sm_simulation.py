@@ -12,6 +12,7 @@ from ..machine_code.issue_table import BANKS, Pipe, Wait
 from ..profiles.load_streams import CUT
 from .sm_asynchronous import (
     FunctionT,
+    ahead_of_dram,
     answered,
     begin_phases,
     compiled,
@@ -221,7 +222,8 @@ def _access(code: Code, machine: Machine, memory: Memory, index: int, first: boo
     if waits:
         far[index] -= 1.0
     missed = code.missed_bytes[index]
-    came = _behind_l1(machine, start, missed, missed * code.lines_per_byte[index], waits, servers)
+    ahead = 0.0 if waits else NEVER
+    came = _behind_l1(machine, start, missed, missed * code.lines_per_byte[index], ahead, servers)
     if wait == _ATOMIC:
         came = max(came, _behind_stores(machine, servers) + machine.l2_latency) + code.latency[index]
     return came, read
@@ -234,7 +236,9 @@ def _behind_stores(machine: Machine, servers: Floats) -> float:
 
 
 @compiled
-def _behind_l1(machine: Machine, start: float, missed_bytes: float, lines: float, far: bool, servers: Floats) -> float:
+def _behind_l1(
+    machine: Machine, start: float, missed_bytes: float, lines: float, ahead: float, servers: Floats
+) -> float:
     """When L2 or DRAM has answered a request: the later the more of the time it has been busy.
 
     L1 asks for one line after the other, and each that comes takes its data pipe again.
@@ -250,7 +254,7 @@ def _behind_l1(machine: Machine, start: float, missed_bytes: float, lines: float
         moved *= 1.0 + apart * (machine.dram_scattered_cost - 1.0)
     servers[DRAM] = max(servers[DRAM], start) + moved
     servers[DRAM_BUSY] += moved
-    return answered(machine, servers, start, far, filled)
+    return answered(machine, servers, start, ahead, filled)
 
 
 @compiled
@@ -264,6 +268,8 @@ def _touch(
     hit: float,
     joint: bool,
     memory: Memory,
+    met: Floats,
+    slot: int,
 ) -> float:
     """When the sectors of a group are there that a block asks for first; ``hit``: if L1 has them.
 
@@ -277,15 +283,12 @@ def _touch(
         firsts[0] -= 1.0
     elif not joint:
         return hit
-    far, chance = False, 1 if missed else 2
+    ahead = NEVER
     if fresh > 0:
-        firsts[chance] += machine.common_far if common else machine.first_far
-        far = firsts[chance] >= 1.0 - 1e-9
-        if far:
-            firsts[chance] -= 1.0
+        ahead = ahead_of_dram(machine, memory, met, slot, common, 1 if missed else 2, start)
     if not missed:
-        return max(hit, start + (machine.dram_latency if far else machine.l2_latency))
-    return max(hit, _behind_l1(machine, start, sectors * SECTOR_BYTES, lines, far, memory.servers))
+        return max(hit, start + max(machine.l2_latency, machine.dram_latency - ahead))
+    return max(hit, _behind_l1(machine, start, sectors * SECTOR_BYTES, lines, ahead, memory.servers))
 
 
 @compiled
@@ -396,7 +399,8 @@ def _serve(
         return read, read
     if follows:
         servers[DATA] = max(servers[DATA], memory.flying[turns[LOADED] % machine.loads_in_flight])
-    arrive = sm.blocks.groups_arrive[warp // paths.warps_per_block]
+    slot = warp // paths.warps_per_block
+    arrive = sm.blocks.groups_arrive[slot]
     first = group != _ANY_GROUP and arrive[group] == 0.0
     number = paths.group_offsets[places[warp, TRACE]] + group if first else 0
     entries = 0
@@ -416,7 +420,7 @@ def _serve(
         hit = servers[DATA] + machine.l1_latency
         lines = sectors * SECTOR_BYTES * code.lines_per_byte[index]
         joint = resident > 1 and places[warp, AGE] < resident
-        arrive[group] = _touch(machine, sectors, lines, fresh, common, start, hit, joint, memory)
+        arrive[group] = _touch(machine, sectors, lines, fresh, common, start, hit, joint, memory, sm.blocks.met, slot)
     if group != _ANY_GROUP:
         result = max(result, arrive[group] + code.latency[index])
     if follows:
@@ -596,6 +600,7 @@ def _start_block(paths: Paths, sm: Sm, slot: int, begin: float) -> None:
     trace = number % paths.blocks
     living = 0
     blocks.groups_arrive[slot, :] = 0.0
+    blocks.met[slot] = begin
     sm.warps.walked[slot * warps : (slot + 1) * warps, :] = 0
     followed = len(paths.request_offsets) > trace * warps + warps
     for own in range(warps):

@@ -57,7 +57,7 @@ class Blocks(NamedTuple):
 
     ``groups_arrive``: when the sectors of a group of its requests are there; 0 before they are asked for. ``finished`` has the
     ends of all blocks in order. ``phases_left``: how many events must still take part in the end of each phase; ``phases_over``:
-    when the last of them did.
+    when the last of them did; ``met``: when the block last waited with others for DRAM.
     """
 
     living: Integers
@@ -67,6 +67,7 @@ class Blocks(NamedTuple):
     groups_arrive: Floats
     phases_left: Integers
     phases_over: Floats
+    met: Floats
     finished: Floats
     numbers: Integers
     clock: Floats
@@ -177,6 +178,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             groups_arrive=np.zeros((places, groups)),
             phases_left=np.zeros((places, phases), np.int64),
             phases_over=np.zeros((places, phases)),
+            met=np.zeros(places),
             finished=np.zeros(blocks),
             numbers=np.zeros(EMPTY + 1, np.int64),
             clock=np.zeros(DISPATCHED + 1),
@@ -211,7 +213,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             turns=np.zeros(COPIED + 1, np.int64),
             chances=np.zeros(len(code.pipe)),
             far=np.zeros(len(code.pipe)),
-            firsts=np.zeros((2, 3)),
+            firsts=np.zeros((2, 5)),
         ),
         stalls=np.zeros(STALLS),
     )

@@ -1,6 +1,6 @@
 """When warps of a batch are, roughly, so that lanes that wait in a loop look at memory about as often as they would on a GPU.
 
-A look takes a round trip to L2 (``data/calibrations/warp_latencies.toml``).
+A look takes a round trip to L2, longer by an atomic (``data/calibrations/warp_latencies.toml``).
 """
 
 from __future__ import annotations
@@ -12,16 +12,33 @@ from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
 from ...machine_code.instruction import MachineInstruction
+from ...machine_code.operands import Register
 from ...machine_code.schedule import fields, warp_latencies
 from ..plan import Mask, rows_and_warps
 from ..program import Unit
 
-_ASKS = frozenset({"LD", "LDG", "ATOM", "ATOMG"})
+_LOADS, _ATOMICS = frozenset({"LD", "LDG"}), frozenset({"ATOM", "ATOMG"})
 
 
 def asks_l2(instructions: Iterable[MachineInstruction]) -> bool:
     """Whether one of the instructions waits for what L2 has."""
-    return any(i.name in _ASKS and not i.never for i in instructions)
+    return _round_trip(instructions) > 0
+
+
+def _round_trip(instructions: Iterable[MachineInstruction]) -> int:
+    """Cycles until L2 has answered the slowest of some instructions, 0 where none asks it."""
+    known, found = warp_latencies(), 0
+    for i in instructions:
+        if i.name in _LOADS and not i.never:
+            found = max(found, known.l2)
+        elif i.name in _ATOMICS and not i.never and _returns(i):
+            found = max(found, known.l2_atomic)
+    return found
+
+
+def _returns(atomic: MachineInstruction) -> bool:
+    """Whether an atomic gives its warp what it found."""
+    return any(isinstance(o, Register) and o.file == "R" and o.index is not None for o in atomic.operands[:2])
 
 
 def cycles_of_units(units: Sequence[Unit], instructions: Sequence[MachineInstruction]) -> NDArray[np.int64]:
@@ -31,7 +48,7 @@ def cycles_of_units(units: Sequence[Unit], instructions: Sequence[MachineInstruc
     found = np.zeros(len(units), np.int64)
     for unit in units:
         own = instructions[unit.first : unit.first + len(unit.instructions)]
-        waits = known.l2 * asks_l2(own)
+        waits = _round_trip(own)
         waits += known.fence * sum(i.name == "MEMBAR" for i in own)
         found[unit.index] = ends[unit.first + len(own)] - ends[unit.first] + waits
     return found

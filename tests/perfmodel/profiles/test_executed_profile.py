@@ -130,9 +130,9 @@ extern "C" __global__ void chain(unsigned *flag, unsigned *looks)
         unsigned count = 0;
         volatile unsigned *flags = flag;
         if (blockIdx.x)
-            while (flags[blockIdx.x - 1] == 0) count++;
+            while (LOOK == 0) count++;
         __threadfence();
-        flags[blockIdx.x] = 1;
+        FLAG;
         looks[blockIdx.x] = count;
     }
 }
@@ -140,18 +140,25 @@ extern "C" __global__ void chain(unsigned *flag, unsigned *looks)
 MEASURED = json.loads((Path(__file__).parents[3] / "validation" / "data" / "h100-atomics.json").read_text())
 
 
+BY_LOADS = ("flags[blockIdx.x - 1]", "flags[blockIdx.x] = 1")
+BY_ATOMICS = ("atomicAdd(&flag[blockIdx.x - 1], 0u)", "atomicExch(&flag[blockIdx.x], 1u)")
+
+
 @pytest.mark.parametrize("blocks", [2, 33, 132])
-def test_a_block_looks_at_a_flag_about_as_often_as_on_a_gpu(blocks: int) -> None:
+@pytest.mark.parametrize(("kind", "way"), [(0, BY_LOADS), (2, BY_ATOMICS)])
+def test_a_block_looks_at_a_flag_about_as_often_as_on_a_gpu(blocks: int, kind: int, way: tuple[str, str]) -> None:
     """Of the kernel that was measured, each block of which waits for the one before."""
     measured = [
         run["polls"]
         for run in MEASURED["waiting"]
-        if run["test"] == "chain" and (run["kind"], run["blocks"], run["threads"]) == (0, blocks, 32)
+        if run["test"] == "chain" and (run["kind"], run["blocks"], run["threads"]) == (kind, blocks, 32)
     ]
     flag, looks = (Buffer(name=name, array=np.zeros(blocks, np.uint32), output=True) for name in ("flag", "looks"))
-    profile = profile_of(CHAIN, "sm_90", Launch(grid_x=blocks, block_x=32), flag, looks)
+    source = CHAIN.replace("LOOK", way[0]).replace("FLAG", way[1])
+    profile = profile_of(source, "sm_90", Launch(grid_x=blocks, block_x=32), flag, looks)
     assert not profile.exact
-    found = float(profile.counts.global_load_requests) - (blocks - 1)  # the last look of each finds the flag
+    asked = profile.counts.global_load_requests + profile.counts.global_reduction_requests
+    found = float(asked) - (blocks - 1 if kind == 0 else 2 * blocks - 1)  # the last look of each finds the flag
     assert found == pytest.approx(measured[0], rel=0.3, abs=2)
 
 

@@ -32,8 +32,11 @@ QUIET = Machine(
     dram_scattered_cost=1.0,
     first_missed=1.0,
     first_far=0.0,
+    first_joint=0.0,
     common_missed=0.0,
     common_far=0.0,
+    common_joint=0.0,
+    drift=0.0,
     data_queue=1000,
     loads_in_flight=1000,
     copied_lines=1000,
@@ -535,6 +538,17 @@ def test_blocks_that_begin_together_wait_for_the_same_sectors() -> None:
     assert shared.finished[-1] == pytest.approx(2 * 8 * 32, rel=0.05)  # common sectors have their own chance: 0 here
     later = run(load, loops=8, loads=loads, resident=1, blocks=2, first_missed=0.5)
     assert later.finished[-1] == pytest.approx(2 * 4 * (200 + 30), rel=0.05)  # what a block before has read is in L1
+
+
+@pytest.mark.parametrize(("drift", "apart"), [(0.0, 0.0), (0.2, 0.2), (1.0, 1.0)])
+def test_blocks_in_step_wait_for_dram_together_the_less_the_longer_ago_they_met(drift: float, apart: float) -> None:
+    """Eight requests for what other blocks ask for at the same time, 100 cycles after the answer to the one before."""
+    load = [Step(wait=Wait.GLOBAL_LOAD, sets=0), Step(needs=1, stall=100)]
+    found = run(load, loops=8, loads=loads_of([list(range(8))], 1), first_joint=1.0, drift=drift)
+    first = 200 + 300  # a latency of L2, and what DRAM needs beyond it: blocks begin in step
+    since = 200 + 100  # from one meeting, at its answer, to the next request, beyond what was waited
+    waited = 300 - apart * since
+    assert found.finished[-1] == pytest.approx(first + 7 * (200 + waited) + 8 * 100, rel=0.05)
 
 
 def events_of(warps: list[list[tuple[int, int, int]]], ends: list[int]) -> dict[str, Any]:
