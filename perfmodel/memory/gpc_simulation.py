@@ -1,7 +1,8 @@
 """Requests of the SMs of a GPC for L2, in order of time: what L1 misses, which of them join, and how far blocks drift apart.
 
 SMs whose requests join get one answer, so they go on together: four SMs that ask together stay together for as long as all of
-what they wait for comes in common. What each waits for alone, and what its own work takes longer, drives them apart: places of
+what they wait for comes in common. A request for other sectors of the same half of a line ends the joining of those before
+(micro-benchmark ``burst``). What each waits for alone, and what its own work takes longer, drives them apart: places of
 lines in L2, requests that queue, blocks of an SM that share it. DRAM brings SMs together again: who comes late finds in L2 what
 others have waited for (micro-benchmark ``drift`` on an H200).
 
@@ -38,6 +39,8 @@ _SM_BITS = 50
 _DRAWN = 4096
 """Random numbers of each kind that are drawn; more than so many repeat them."""
 _LONG_AGO = -1e18
+_HALVES = 0xFFFF, 0xFFFF_0000
+"""The words of the halves of a line, as bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,8 +196,8 @@ class _Port:
         self._l2_sector_cycles = sector / gpu.l2_read_bytes_per_s
         self._dram_sector_cycles = sector / gpu.dram_read_bytes_per_s
         self._l2_free = self._dram_free = 0.0
-        self._joining: dict[tuple[int, int], tuple[float, float, int]] = {}
-        """Of sectors of a line: until when requests join the last one, when it is answered, and how many have joined."""
+        self._joining: dict[int, dict[int, tuple[float, float, int]]] = {}
+        """Of a line the requests that others join, by their words: until when, when they come, and how many have joined."""
         self._in_l2: dict[int, float] = {}
         """When L2 has each line that it has been asked for."""
         self._of_trips: dict[int, tuple[int, float, float]] = {}
@@ -220,10 +223,12 @@ class _Port:
 
     def answered(self, line: int, mask: int, time: float, trip: int, counts: bool) -> float:
         """When a request for sectors of a line, by their words, made at a time in a round trip of its block, is answered."""
-        until, came, joined = self._joining.get((line, mask), (_LONG_AGO, 0.0, 0))
+        pending = self._joining.get(line, {})
+        until, came, joined = pending.get(mask, (_LONG_AGO, 0.0, 0))
         if time < until and joined < self._merged:
-            self._joining[line, mask] = until, came, joined + 1
+            pending[mask] = until, came, joined + 1
             return came
+        self._joining[line] = pending = {words: one for words, one in pending.items() if not _of_one_half(words, mask)}
         sectors = _sectors(mask)
         self.requests += sectors * counts
         in_l2 = self._in_l2.get(line)
@@ -233,7 +238,7 @@ class _Port:
         self._l2_free = served + sectors * self._l2_sector_cycles
         came = max(served + self.gpu.l2_latency_cycles, in_l2) + next(self._slices)
         until = max(time, in_l2 - self.gpu.l2_latency_cycles) + self._merging
-        self._joining[line, mask] = until, came, 1
+        pending[mask] = until, came, 1
         return came
 
     def _from_dram(self, time: float, trip: int, sectors: int) -> float:
@@ -380,6 +385,11 @@ class _Sm:
 def _sectors(words: int) -> int:
     """How many sectors these words are, all of each."""
     return words.bit_count() // (SECTOR_BYTES // BANK_BYTES)
+
+
+def _of_one_half(words: int, others: int) -> bool:
+    """Whether both have words of the same half of a line."""
+    return any(words & half and others & half for half in _HALVES)
 
 
 def _go(sms: Sequence[_Sm], begins: Sequence[Sequence[float]]) -> None:
