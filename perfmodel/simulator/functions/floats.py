@@ -152,11 +152,11 @@ def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 Near = tuple[Floats, Floats]
-"""Values rounded to nearest, and numbers whose signs say on which side of them the exact values lie."""
+"""Values next to the exact ones, and numbers whose signs say on which side of them these lie."""
 
 
 def _near_single(value: Floats, rest: Floats) -> Near:
-    near = _odd(value, rest).astype(np.float32)
+    near = value.astype(np.float32)  # rounded twice, it is still one of the two neighbours
     gap = value - near
     return near, np.where(np.isfinite(value), np.where(gap != 0, gap, rest), 0.0)
 
@@ -259,16 +259,20 @@ _ZERO_SIGNS: dict[str, Callable[..., NDArray[np.bool_]]] = {
 def _directed(name: str, near: Near, toward: float | None, operands: tuple[Floats, ...]) -> Floats:
     """Round down (toward -inf), up (inf), or toward zero (None)."""
     value, rest = near
-    down = np.where(rest < 0, np.nextafter(value, value.dtype.type(-np.inf)), value)
-    up = np.where(rest > 0, np.nextafter(value, value.dtype.type(np.inf)), value)
     if toward is None:
-        return np.where(np.signbit(value), up, down)
+        return np.where(np.signbit(value), _moved(value, rest > 0, np.inf), _moved(value, rest < 0, -np.inf))
     if toward > 0:
-        return up
+        return _moved(value, rest > 0, np.inf)
+    down = _moved(value, rest < 0, -np.inf)
     if name in _ZERO_SIGNS:
         zero = (value == 0) & (rest == 0) & _ZERO_SIGNS[name](*operands)
         down = np.where(zero, value.dtype.type(-0.0), down)
     return down
+
+
+def _moved(value: Floats, wrong: NDArray[np.bool_], toward: float) -> Floats:
+    """The values, some of them one place further."""
+    return np.where(wrong, np.nextafter(value, value.dtype.type(toward)), value)
 
 
 def _rounded(name: str, function: Callable[..., Near], toward: float | None) -> Callable[..., Floats]:
