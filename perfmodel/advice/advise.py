@@ -185,8 +185,9 @@ def advise(analysis: Analysis) -> Advised:
     registers are asked of the compiler, and what it then makes is executed.
 
     >>> import perfmodel as pm
-    >>> source = "__global__ void k(const float *x, float *y) { y[threadIdx.x] = x[threadIdx.x * 32]; }"
-    >>> found = pm.analyze(source, kernel="k", grid=1, block=64, args=["f32[2048]", "f32[64]"], gpu="h200")
+    >>> place = "const int i = blockIdx.x * blockDim.x + threadIdx.x;"
+    >>> source = f"__global__ void k(const float *x, float *y) {{ {place} y[i] = x[i * 32]; }}"
+    >>> found = pm.analyze(source, kernel="k", grid=64, block=256, args=["f32[524288]", "f32[16384]"], gpu="h200")
     >>> pm.advise(found).changes[0].kind.value
     'uncoalesced'
     """

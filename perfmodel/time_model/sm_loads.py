@@ -44,8 +44,8 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
 
     What a block shares with blocks all over the grid stays in L1 while what it asks for alone comes and goes: L1 misses the
     latter first. Blocks of the first wave ask together for what nobody has read before, so that others than the first wait for
-    it, too. Of a pair of sectors that DRAM gives together, the second one is in L2; so is what a block has asked for before, as
-    long as its first requests account for all that DRAM gives.
+    it, too; no block waits for more than DRAM gives in all. Of a pair of sectors that DRAM gives together, the second one is in
+    L2; so is what a block has asked for before, as long as its first requests account for all that DRAM gives.
     """
     memory, loads, wait = traces.memory, traces.loads, traces.table.wait
     bulk = _bulk_loads(traces)
@@ -69,10 +69,9 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
     fresh = followed_scale * fresh_requests(loads, gpu)[:end]
     own_fresh = float(fresh[~common].sum()) + scale * bulk.own_fresh
     common_fresh = float(fresh[common].sum()) + scale * bulk.common_fresh
-    far, joint = [], []
+    far, joint, given = [], [], max(0.0, fills)
     for missing, least in ((first_missed * own_fresh, 1.0), (common_missed * common_fresh, _most_common(traces, gpu))):
-        given = max(0.0, fills)
-        share = min(1.0, given / max(missing, 1.0))
+        share = min(1.0, max(0.0, fills) / max(missing, 1.0))
         far.append(share)
         joint.append(min(1.0, given / least) * (1.0 - share) / waves)
         fills -= missing
