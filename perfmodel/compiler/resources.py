@@ -72,14 +72,24 @@ def required_cluster(cubin: bytes, kernel_name: str) -> tuple[int, int, int] | N
     return None
 
 
-_DECISIVE_SECTIONS = (".text", ".nv.constant", ".nv.global.init")
+_INITIAL_VALUES = ".nv.global.init"
+_DECISIVE_SECTIONS = (".text", ".nv.constant", _INITIAL_VALUES)
 """Beginnings of the names of sections that decide what a module computes."""
+_FOLDERS = re.compile(rb"(?<![^\0])/(?:[ -.0-~]+/)+(?=[ -.0-~]+\.\w+\0)")
+"""Folders of an absolute path that is a string of its own."""
 
 
 def code_digest(cubin: bytes) -> str:
-    """Hash of the machine code and constants of a cubin; names of files, line tables and symbols do not matter."""
+    """Hash of the machine code and constants of a cubin; line tables, symbols and folders of files do not matter.
+
+    ``assert`` keeps the path of its file among the constants; the name of the file counts, the folders do not.
+    """
     sections = ELFFile(io.BytesIO(cubin)).iter_sections()
-    contents = sorted(section.data() for section in sections if section.name.startswith(_DECISIVE_SECTIONS))
+    contents = sorted(
+        _FOLDERS.sub(b"", section.data()) if section.name.startswith(_INITIAL_VALUES) else section.data()
+        for section in sections
+        if section.name.startswith(_DECISIVE_SECTIONS)
+    )
     digest = hashlib.sha256()
     for content in contents:
         digest.update(len(content).to_bytes(8, "little") + content)

@@ -634,6 +634,23 @@ def test_bodies_in_other_files_of_the_project_are_compiled_with_the_kernel(tmp_p
         compiled(source, "k")
 
 
+def test_the_folder_of_a_file_with_asserts_does_not_change_the_hash_of_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for number, (folder, bound) in enumerate((("here", 0), ("elsewhere", 0), ("here", 1))):
+        monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path / f"cache{number}"))
+        source = tmp_path / folder / "k.cu"
+        header = source.parent / "checks" / "checked.cuh"
+        header.parent.mkdir(parents=True, exist_ok=True)
+        header.write_text(f"#include <cassert>\n__device__ void check(float x) {{ assert(x > {bound}); }}\n")
+        source.write_text('#include "checks/checked.cuh"\n__global__ void k(float *x) { check(*x); }\n')
+        found.append(compiled(source, "k"))
+    here, elsewhere, other = found
+    assert b"/elsewhere/checks/checked.cuh\0" in elsewhere.cubin
+    assert here.code_digest == elsewhere.code_digest != other.code_digest
+
+
 def test_names_that_cub_and_thrust_had_until_cuda_12(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text(
