@@ -6,6 +6,7 @@ too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from .sm_state import (
     COPY_GROUPS,
     DRAM,
     DRAM_BUSY,
+    DRAW,
     EVENT,
     L2,
     L2_BUSY,
@@ -46,6 +48,10 @@ _PHASE_WAIT, _PHASE_ARRIVAL = int(Wait.PHASE_WAIT), int(Wait.PHASE_ARRIVAL)
 _COPIES_ARRIVAL, _BULK_LOAD = int(Wait.COPIES_ARRIVAL), int(Wait.BULK_LOAD)
 _TENSOR = int(Pipe.TENSOR)
 _LONG = int(Stall.LONG_SCOREBOARD)
+
+DRAW_FACTOR, DRAW_MODULUS = 16807.0, 2147483647.0
+"""Of the linear congruential generator of Lewis, Goodman and Miller, which is exact in floating-point numbers."""
+EULER = 0.5772156649015329
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -95,10 +101,11 @@ def ahead_of_dram(
 
 
 @compiled
-def answered(machine: Machine, servers: Floats, start: float, ahead: float, filled: float) -> float:
+def answered(machine: Machine, servers: Floats, start: float, ahead: float, filled: float, places: float) -> float:
     """When L2 or DRAM has answered a request: the later the more of the time it has been busy.
 
-    ``ahead``: cycles by which the answer comes before one of DRAM, at the earliest when L2 gives it.
+    ``ahead``: cycles by which the answer comes before one of DRAM, at the earliest when L2 gives it. DRAM answers for each of so
+    many ``places`` by itself; neighbouring lines are one.
     """
     since = start - machine.first_cycles
     busy = min(1.0, servers[L2_BUSY] / (since + machine.l2_latency))
@@ -106,9 +113,20 @@ def answered(machine: Machine, servers: Floats, start: float, ahead: float, fill
     if ahead >= NEVER:
         return float(near)
     busy = min(1.0, servers[DRAM_BUSY] / (since + machine.dram_latency))
-    latency = machine.dram_latency * (1.0 + machine.dram_loaded_latency * busy * busy)
+    loaded = machine.dram_loaded_latency * busy * busy
+    latency = machine.dram_latency * (1.0 + loaded + machine.dram_latency_spread * _drawn(servers, places))
     far = max(servers[L2], servers[DRAM]) + filled + latency
     return float(far if ahead == 0.0 else max(near, far - ahead))
+
+
+@compiled
+def _drawn(servers: Floats, places: float) -> float:
+    """A number from a Gumbel distribution of scale 1, 0 on average for a single place; of several the last.
+
+    The most of n such numbers is one of the same distribution, but for ln n on top. The sequence is the same for each run.
+    """
+    servers[DRAW] = (servers[DRAW] * DRAW_FACTOR + 1.0) % DRAW_MODULUS
+    return math.log(max(1.0, places)) - math.log(-math.log((servers[DRAW] + 0.5) / DRAW_MODULUS)) - EULER
 
 
 @compiled
@@ -214,7 +232,7 @@ def _bulk_load(
     moved = asked * machine.dram_share / machine.dram_bytes_per_cycle
     servers[DRAM] = max(servers[DRAM], start) + moved
     servers[DRAM_BUSY] += moved
-    return answered(machine, servers, start, ahead, 0.0)
+    return answered(machine, servers, start, ahead, 0.0, 1.0)
 
 
 @compiled

@@ -22,6 +22,7 @@ class SmModel:
     dram_latency_factor: float
     l2_loaded_latency: float
     dram_loaded_latency: float
+    dram_latency_spread: float
     drift: float
     block_start_cycles: float
     first_block_latencies: float

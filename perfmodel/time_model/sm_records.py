@@ -110,7 +110,8 @@ class Machine(NamedTuple):
     """One SM and its share of the memories; cycles of the SM, bytes a cycle.
 
     ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``l2_loaded_latency`` and ``dram_loaded_latency`` the
-    latencies of L2 and of DRAM that come on top where it is always busy, and less with the square of how busy it is. L1 asks L2
+    latencies of L2 and of DRAM that come on top where it is always busy, and less with the square of how busy it is. Latencies of
+    DRAM are spread around their mean by ``dram_latency_spread`` of it, the scale of a Gumbel distribution. L1 asks L2
     for a line in ``miss_cycles``, and its data pipe takes ``fill_cycles`` for a line that comes. ``l2_share`` is the SM's share
     of L2's bandwidth, ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part
     ``first_missed`` is not in L1; of those that no other sector came with, ``first_far`` wait for DRAM; of those that blocks all
@@ -142,6 +143,7 @@ class Machine(NamedTuple):
     dram_latency: float
     l2_loaded_latency: float
     dram_loaded_latency: float
+    dram_latency_spread: float
     fill_cycles: float
     miss_cycles: float
     l2_bytes_per_cycle: float

@@ -249,12 +249,14 @@ def _behind_l1(
     servers[L2] = max(servers[L2], start) + taken
     servers[L2_BUSY] += missed_bytes / machine.l2_share
     moved = missed_bytes * machine.dram_share / machine.dram_bytes_per_cycle
+    places = 1.0
     if lines > 0.0:  # a sector of each line, and not more
         apart = min(1.0, max(0.0, 2.0 - missed_bytes / (SECTOR_BYTES * lines)))
         moved *= 1.0 + apart * (machine.dram_scattered_cost - 1.0)
+        places += max(0.0, lines * min(1.0, machine.dram_share) - 1.0) * apart
     servers[DRAM] = max(servers[DRAM], start) + moved
     servers[DRAM_BUSY] += moved
-    return answered(machine, servers, start, ahead, filled)
+    return answered(machine, servers, start, ahead, filled, places)
 
 
 @compiled
@@ -302,12 +304,13 @@ def _next_group(paths: Paths, warp: int, index: int, places: Integers) -> int:
 
 
 @compiled
-def _last_of(times: Floats, first: int, count: int) -> float:
-    """The last of so many times in a ring."""
-    last = 0.0
-    for place in range(first, first + count):
-        last = max(last, times[place % len(times)])
-    return last
+def _keep(times: Floats, turn: int, time: float) -> None:
+    """Let what came first in a ring make room for something that comes at a time; the ring has them in the order of times."""
+    size, place = len(times), turn
+    while place > turn - size + 1 and times[(place - 1) % size] > time:
+        times[place % size] = times[(place - 1) % size]
+        place -= 1
+    times[place % size] = time
 
 
 @compiled
@@ -408,7 +411,7 @@ def _serve(
         entries = 1  # of what was asked for before
         if first:
             entries = min(-(-paths.group_sectors[number] // SECTORS_PER_LINE), machine.copied_lines)
-        servers[DATA] = max(servers[DATA], _last_of(memory.copies, turns[COPIED], entries))
+        servers[DATA] = max(servers[DATA], memory.copies[(turns[COPIED] + entries - 1) % machine.copied_lines])
     start = max(time, servers[DATA])
     result, read = _access(code, machine, memory, index, first, time)
     if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):
@@ -424,11 +427,11 @@ def _serve(
     if group != _ANY_GROUP:
         result = max(result, arrive[group] + code.latency[index])
     if follows:
-        memory.flying[turns[LOADED] % machine.loads_in_flight] = result
+        _keep(memory.flying, turns[LOADED], result)
         turns[LOADED] += 1
-    for entry in range(turns[COPIED], turns[COPIED] + entries):
-        memory.copies[entry % machine.copied_lines] = result
-    turns[COPIED] += entries
+    for _ in range(entries):
+        _keep(memory.copies, turns[COPIED], result)
+        turns[COPIED] += 1
     return result, read
 
 

@@ -27,8 +27,8 @@ BEGUN, OVER, EMPTY = range(3)
 DISPATCHED = 0
 """Element of `Blocks.clock`: when the last block was given out."""
 DATA, L2, DRAM, WRITE, FETCH, DRAM_BUSY, CONSTANTS, FAR_FETCH, L2_BUSY = range(9)
-CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS, LINE_FETCH, BULK = range(9, 15)
-"""Elements of `Memory.servers`: until when each is busy, of ``_BUSY`` for how long it has been."""
+CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS, LINE_FETCH, BULK, DRAW = range(9, 16)
+"""Elements of `Memory.servers`: until when each is busy, of ``_BUSY`` for how long it has been; the last latency drawn."""
 ASKED, LOADED, COPIED = range(3)
 """Elements of `Memory.turns`: how many have entered each of its rings."""
 
@@ -115,7 +115,7 @@ class ConstantCaches(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Servers, and rings of what is under way: the queue of the data pipe, loads, lines of asynchronous copies.
+    """Servers, and rings of what is under way: the queue of the data pipe; loads and lines of asynchronous copies as they come.
 
     ``chances`` and ``far`` add up the chances of each instruction to go behind L1 and to wait for DRAM, so that as many requests
     do as the counts say, evenly; ``firsts`` those of sectors that a block asks for first to be missed by L1 and to wait for DRAM,
@@ -206,7 +206,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             reached=np.zeros(constants),
         ),
         memory=Memory(
-            servers=np.zeros(BULK + 1),
+            servers=np.zeros(DRAW + 1),
             queue=np.zeros(machine.data_queue),
             flying=np.zeros(machine.loads_in_flight),
             copies=np.zeros(machine.copied_lines),

@@ -189,6 +189,7 @@ def _machine(
         dram_latency=model.dram_latency_factor * gpu.dram_latency_cycles,
         l2_loaded_latency=model.l2_loaded_latency,
         dram_loaded_latency=model.dram_loaded_latency,
+        dram_latency_spread=model.dram_latency_spread,
         fill_cycles=gpu.l1_fill_cycles,
         miss_cycles=gpu.l1_miss_cycles,
         l2_bytes_per_cycle=min(float(gpu.l2_port_bytes_per_cycle), l2_share),

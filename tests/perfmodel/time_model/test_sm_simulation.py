@@ -23,6 +23,7 @@ QUIET = Machine(
     dram_latency=500.0,
     l2_loaded_latency=0.0,
     dram_loaded_latency=0.0,
+    dram_latency_spread=0.0,
     fill_cycles=0.0,
     miss_cycles=0.0,
     l2_bytes_per_cycle=64.0,
@@ -313,6 +314,21 @@ def test_a_busy_memory_answers_later() -> None:
     busy = 32 * 256 / 64 / 200  # bytes of all warps in the latency, over what L2 gives in it
     assert quiet.cycles == pytest.approx(50 * 200, rel=0.05)
     assert 1 + 0.3 * busy**2 < loaded.cycles / quiet.cycles < 1 + busy**2
+
+
+def test_a_warp_that_waits_for_several_lines_of_dram_waits_for_the_last_one() -> None:
+    load = Step(wait=Wait.GLOBAL_LOAD, sets=0, misses=1.0, behind=32.0, far=1.0)
+    for loads in (1, 2, 8):
+        found = run([load] * loads + [Step(needs=1)], loops=4000, dram_latency_spread=0.1)
+        assert found.cycles == pytest.approx(4000 * 500 * (1 + 0.1 * np.log(loads)), rel=0.02)
+
+
+@pytest.mark.parametrize(("sectors", "places"), [(1, 32), (4, 1)])  # whole lines are neighbours
+def test_a_load_of_sectors_of_many_lines_waits_for_the_last_one(sectors: int, places: int) -> None:
+    size = 32.0 * 32 * sectors
+    load = Step(wait=Wait.GLOBAL_LOAD, sets=0, misses=1.0, behind=size, far=1.0, lines_per_byte=32 / size)
+    found = run([load, Step(needs=1)], loops=4000, dram_latency_spread=0.1, dram_share=1.0, dram_bytes_per_cycle=1e9)
+    assert found.cycles == pytest.approx(4000 * (500 * (1 + 0.1 * np.log(places)) + size / 64), rel=0.02)
 
 
 def test_a_barrier_opens_when_the_last_warp_is_there() -> None:
