@@ -46,6 +46,11 @@ def pytest_collection_finish() -> None:
     collect_rarely()
 
 
+def pytest_unconfigure() -> None:
+    """At its end Python clears all that there is: libraries list as leaks what is left."""
+    gc.unfreeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and not _gpu_present():
         _absent(item, "--require-gpu", "no CUDA GPU with CuPy")
