@@ -121,7 +121,7 @@ def runs_of(pairs: Sequence[MeasuredFile], asked: Fidelity, bar: Bar = _no_bar) 
     data = []
     for number, one in enumerate(pairs, start=1):
         gpu = one.scenario.gpu
-        with bar(f"{depth.value} profiles, {gpu.id}", len(one.rows)) as advance:
+        with bar(f"{depth.value} profiles, {gpu.id}", int(one.rows.ran.sum())) as advance:
             name = dataset_name(gpu, number)
             data.append(measured_runs(name, one.family, one.rows, one.scenario, depth, advance))
     return data

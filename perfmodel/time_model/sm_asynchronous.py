@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 
 from ..core.constants import SECTOR_BYTES
 from ..machine_code.issue_table import Pipe, Wait
@@ -51,7 +52,6 @@ _LONG = int(Stall.LONG_SCOREBOARD)
 
 DRAW_FACTOR, DRAW_MODULUS = 16807.0, 2147483647.0
 """Of the linear congruential generator of Lewis, Goodman and Miller, which is exact in floating-point numbers."""
-EULER = 0.5772156649015329
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -126,7 +126,7 @@ def _drawn(servers: Floats, places: float) -> float:
     The most of n such numbers is one of the same distribution, but for ln n on top. The sequence is the same for each run.
     """
     servers[DRAW] = (servers[DRAW] * DRAW_FACTOR + 1.0) % DRAW_MODULUS
-    return math.log(max(1.0, places)) - math.log(-math.log((servers[DRAW] + 0.5) / DRAW_MODULUS)) - EULER
+    return math.log(max(1.0, places)) - math.log(-math.log((servers[DRAW] + 0.5) / DRAW_MODULUS)) - np.euler_gamma
 
 
 @compiled

@@ -15,7 +15,6 @@ from ..launch.launch import Launch
 from ..machine_code.issue_table import Wait
 from ..profiles.load_streams import CUT, LoadStreams
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
-from .sm_model import SmModel
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +38,7 @@ class Loads:
     bulk_asked: float = 1.0
 
 
-def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu, model: SmModel) -> Loads:
+def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu) -> Loads:
     """The chances, so that as many sectors pass L1 and as many bytes come from DRAM as the counts say.
 
     What a block shares with blocks all over the grid stays in L1 while what it asks for alone comes and goes: L1 misses the

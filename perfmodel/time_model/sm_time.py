@@ -89,7 +89,7 @@ def sm_seconds(
     usual, lone_blocks = _usual_and_lone(traces, int(launch.blocks), gpu)
     if launch.blocks <= blocks_per_sm * gpu.sm_count:
         usual, lone_blocks = _longest_first(traces, usual, lone_blocks, math.ceil(float(launch.blocks) / gpu.sm_count))
-    loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, model)
+    loads = loads_of(traces, counts, launch, blocks_per_sm, gpu)
     machine = _machine(traces, counts, launch, loads, gpu, model, warm)
     code = code_of(traces, counts, launch, _active_sms(launch, gpu), loads, gpu, model, warm)
     run, cycles = _launch_cycles(
@@ -436,7 +436,7 @@ def sm_issues(
     from .sm_run import simulate_sm
 
     counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
-    loads = loads_of(traces, counts, launch, blocks_per_sm, gpu, sm_model())
+    loads = loads_of(traces, counts, launch, blocks_per_sm, gpu)
     machine = _machine(traces, counts, launch, loads, gpu, sm_model(), warm)
     code = code_of(traces, counts, launch, _active_sms(launch, gpu), loads, gpu, sm_model(), warm)
     average = math.ceil(float(launch.blocks) / gpu.sm_count)
