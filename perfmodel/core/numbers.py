@@ -15,12 +15,13 @@ T = TypeVar("T")
 
 
 class Number(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One number; ``data`` is the file that it was taken from (``sha256`` its hash), ``residual`` what is left beside it.
+    """One number, or the names of what numbers were taken from.
 
+    ``data`` is the file that it was taken from (``sha256`` its hash), ``residual`` what is left beside it.
     ``log_standard_error`` is that of the logarithm of a fitted number.
     """
 
-    value: int | float
+    value: int | float | tuple[str, ...]
     meaning: str
     source: str
     data: str | None = None

@@ -31,8 +31,6 @@ from ..profiles.kernel_profile import KernelProfile, estimated_resources
 
 Floats = NDArray[np.float64]
 
-PROLOGUE_INSTRUCTIONS = 60
-"""Of a thread outside its loops, about, as far as a design says no better; members are compared with it."""
 STACK_UNIT_BYTES = 8
 LEAST_STACK_BYTES = 16
 """Interpolated stack from which on a member is taken to have one."""

@@ -17,7 +17,7 @@ from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
 from ..profiles.kernel_profile import KernelProfile
 from ..time_model.calibration import Calibration, load_calibration
-from ..time_model.sm_model import FITTED_GPUS
+from ..time_model.sm_model import sm_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Scenario:
         >>> scenario_of("rtx-2080-ti").closed_form_is_nearer("ssim"), scenario_of("h200").closed_form_is_nearer("ssim")
         (False, False)
         """
-        return kernel in dict(self.calibration.executed.kernels) and self.gpu.id not in FITTED_GPUS
+        return kernel in dict(self.calibration.executed.kernels) and self.gpu.id not in sm_model().fitted_gpus
 
     def apply(self, profile: KernelProfile) -> KernelProfile:
         """The profile with this L2: what is warm and fits needs no DRAM reads."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -237,5 +237,5 @@ NEW_PROBLEMS_GPU = "h200"
 
 def _of_new_problems(fitted: Widths) -> Widths:
     """The intervals of closed forms that new problems give; they are of more kinds than those that were fitted to."""
-    kernels = {name: float(one.value) for name, one in read_numbers("closed_forms").items()}
+    kernels = {name: cast(float, one.value) for name, one in read_numbers("closed_forms").items()}
     return replace(fitted, any_kernel=max(kernels.values()), kernels=tuple(kernels.items()))

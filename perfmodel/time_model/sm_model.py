@@ -42,15 +42,11 @@ class SmModel:
     operand_cycles: float
     operand_queue_cycles: float
     variable_latency_cycles: float
+    fitted_gpus: tuple[str, ...]
+    judged_kernels: tuple[str, ...]
     own_kernel_log_error: float
     left_out_log_error: float
     other_gpu_log_error: float
-
-
-FITTED_GPUS = ("h200",)
-"""GPUs whose launches the numbers were fitted to."""
-FITTED_KERNELS = ("conv1d", "direct_conv2d", "pointwise_conv2d", "tiled_conv2d")
-"""Kernels of which runs on these GPUs say how far predictions are off."""
 
 
 def sm_backing(gpu: Gpu, kernel: str | None = None) -> Backing:
@@ -62,10 +58,11 @@ def sm_backing(gpu: Gpu, kernel: str | None = None) -> Backing:
     >>> sm_backing(load_gpu("h200"), "conv1d").status
     'calibrated on this kernel and GPU'
     """
-    model, known = sm_model(), kernel in FITTED_KERNELS
-    if gpu.id not in FITTED_GPUS:
+    model = sm_model()
+    known = kernel in model.judged_kernels
+    if gpu.id not in model.fitted_gpus:
         error = max(model.other_gpu_log_error, 0.0 if known else model.left_out_log_error)
-        return Backing(status=f"calibrated on other GPUs ({', '.join(FITTED_GPUS)})", log_error_90=error)
+        return Backing(status=f"calibrated on other GPUs ({', '.join(model.fitted_gpus)})", log_error_90=error)
     if known:
         return Backing(status="calibrated on this kernel and GPU", log_error_90=model.own_kernel_log_error)
     return Backing(status="calibrated on other kernels on this GPU", log_error_90=model.left_out_log_error)

@@ -16,6 +16,7 @@ from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...memory.bank_conflicts import load_wavefronts
 from ..base import Batch
+from ..code_estimates import code_estimates
 from ..kernel_files import kernel_folder, kernel_text
 from ..lanes import over_unique
 from .choices import GROUP_CHANNELS
@@ -30,10 +31,6 @@ MAX_SLAB_CHANNELS = 32
 WANTED_SLAB_FMA = 1024
 """Multiply-adds of a thread for a slab, about as many cycles as DRAM takes; more would only let it wait longer for the first."""
 WANTED_STAGES = 3
-REGISTERS_BESIDE_SUMS = 56
-"""About what a thread needs beside its sums: elements, taps, addresses."""
-INSTRUCTIONS_PER_COPY = 3
-"""Of a copy to shared memory: itself and, about, those of its addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +175,7 @@ def _with_patch(layer: Layer, tile: Tiles) -> Tiles:
         reads = (
             tile.threads // tile.channel_slices * thread_rows * ceil_div(_thread_columns(layer, tile, shift), aligned)
         )
-        instructions = np.where(begins, INSTRUCTIONS_PER_COPY * copied / words + reads, np.inf)
+        instructions = np.where(begins, code_estimates().blocked_copy_instructions * copied / words + reads, np.inf)
         vector = np.where(instructions < fewest, words, vector)
         fewest = np.minimum(instructions, fewest)
     tile = replace(tile, patch_vector=vector, patch_shift=-layer.column_padding % vector)
@@ -267,7 +264,9 @@ def _with_slabs(layer: Layer, tile: Tiles, gpu: Gpu) -> Tiles:
     """As many channels in a slab, and stages, as the block's share of the SM's shared memory holds."""
     of_plane, of_channels, of_images = grid(layer, tile)
     by_grid = ceil_div(of_plane * of_channels * of_images, gpu.sm_count)
-    registers = round_up(tile.sums + REGISTERS_BESIDE_SUMS, gpu.register_allocation_unit // WARP_SIZE)
+    registers = round_up(
+        tile.sums + code_estimates().blocked_other_registers, gpu.register_allocation_unit // WARP_SIZE
+    )
     of_block = np.minimum(registers, gpu.max_registers_per_thread) * round_up(tile.threads, WARP_SIZE)
     by_registers = gpu.registers_per_sm // of_block
     resident = np.clip(np.minimum(by_grid, by_registers), 1, gpu.max_blocks_per_sm)

@@ -9,6 +9,7 @@ from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
 from ...profiles.kernel_profile import KernelProfile
+from ..code_estimates import code_estimates
 from ..compiled_members import (
     Traits,
     access_estimates,
@@ -18,24 +19,19 @@ from ..compiled_members import (
 )
 from .counts import closed_form, groups_of_thread, thread_copies
 from .layer import Layer
-from .tiling import INSTRUCTIONS_PER_COPY, KERNEL, Tiles, launch_of
-
-_OF_PROLOGUE = 250
-"""Instructions of a thread outside its loops, about: addresses, edges of the image."""
-_OF_STORE = 6
-"""Instructions around a store, about."""
-_OF_SLAB = 20
-"""Integer instructions of a thread for each slab beside its copies, about."""
+from .tiling import KERNEL, Tiles, launch_of
 
 
 def traits(layer: Layer, tile: Tiles, launch: Launch, known: Counts, gpu: Gpu) -> Traits:
     """Of every configuration; ``known`` are the counts that follow from the tiles."""
+    about = code_estimates()
     slabs, groups, copies = tile.slabs(layer), groups_of_thread(layer, tile), thread_copies(layer, tile)
     loads = known.shared_load_requests / (launch.blocks * launch.warps_per_block * groups)
     multiply_adds = tile.channel_group * layer.filter_taps * tile.sums
     stores = tile.sums / np.gcd(np.gcd(tile.columns_per_thread, VECTOR_WORDS), layer.output_width)
     of_slab = copies.patch + copies.filters
-    index_of_slab, index_once = INSTRUCTIONS_PER_COPY * of_slab + _OF_SLAB, _OF_PROLOGUE + _OF_STORE * stores
+    index_of_slab = about.blocked_copy_instructions * of_slab + about.blocked_slab_instructions
+    index_once = about.blocked_prologue_instructions + about.blocked_store_instructions * stores
     return Traits(
         sizes={
             "multiply_adds": multiply_adds,

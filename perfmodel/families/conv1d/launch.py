@@ -13,16 +13,13 @@ from ...gpus.gpu import Gpu
 from ...gpus.occupancy import registers_left
 from ...launch.launch import Launch
 from ..base import Batch
+from ..code_estimates import code_estimates
 from ..kernel_files import kernel_text
 from .configuration import Conv1dConfiguration
 from .problem import Conv1d
 
 MAX_UNROLLED_INSTRUCTIONS = 12_000
 """Straight-line code of one thread: beyond this the compiler takes minutes and the code leaves every cache."""
-INSTRUCTIONS_PER_SUM = 20
-"""Additions, shuffles or barriers that bring one output's sums together."""
-OTHER_REGISTERS = 32
-"""Registers that are left for everything but a thread's rows."""
 MAX_TILE = 16
 """Outputs of a thread of the tiled kernel: with ``MAX_TAPS`` and their inputs, registers of blocks of 1,024 threads."""
 MAX_TAPS = 8
@@ -62,8 +59,11 @@ def kernel_of(problem: Conv1d, configuration: Conv1dConfiguration, gpu: Gpu) -> 
 
 def _unrolls(problem: Conv1d, channels: int, held: int, threads: int, gpu: Gpu) -> bool:
     """Whether straight-line code for so many channels and held values of a thread can be compiled, and without spills."""
-    unrolled = channels * problem.products_per_channel + INSTRUCTIONS_PER_SUM * problem.output_length
-    return unrolled <= MAX_UNROLLED_INSTRUCTIONS and held + OTHER_REGISTERS <= largest_registers(threads, gpu)
+    about = code_estimates()
+    unrolled = channels * problem.products_per_channel + about.conv1d_sum_instructions * problem.output_length
+    return unrolled <= MAX_UNROLLED_INSTRUCTIONS and held + about.conv1d_other_registers <= largest_registers(
+        threads, gpu
+    )
 
 
 def largest_registers(threads: int, gpu: Gpu) -> int:

@@ -11,14 +11,12 @@ import numpy as np
 from ...core.constants import SHARED_BANKS, WARP_SIZE, ceil_div
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
-from ..compiled_members import PROLOGUE_INSTRUCTIONS, Traits
+from ..code_estimates import code_estimates
+from ..compiled_members import Traits
 from .configuration import Conv1dConfiguration
 from .counts import Tally, widest_vector
 from .launch import Kernel, kernel_of, owners, tiling
 from .problem import Conv1d
-
-_ROLLED_LOOP = 150
-"""Instructions of the rolled naive kernel's loop over channels, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +29,17 @@ class _Member:
 
 
 def _member(problem: Conv1d, configuration: Conv1dConfiguration, of_warp: float, gpu: Gpu) -> _Member:
+    about = code_estimates()
     kernel, channels = kernel_of(problem, configuration, gpu), configuration.channels_per_thread
     tile, taps, chunks, code, block_owners = 1, 1, 1, of_warp, problem.in_channels
     if kernel is Kernel.NAIVE_ROLLED:
-        code = _ROLLED_LOOP
+        code = about.conv1d_rolled_loop_instructions
     if channels is not None:
         block_owners = owners(problem, channels)
     if channels is not None and kernel is Kernel.TILED:
         cut = tiling(problem, channels)
         tile, taps, chunks = cut.tile, cut.taps, cut.chunks * len(cut.steps)
-        code = cut.tile * cut.taps + 3 * (cut.tile + 2 * cut.taps) + PROLOGUE_INSTRUCTIONS
+        code = cut.tile * cut.taps + 3 * (cut.tile + 2 * cut.taps) + about.prologue_instructions
     own = channels or 1
     row_words = problem.length * own
     return _Member(
@@ -74,9 +73,10 @@ def traits(
 ) -> Traits:
     """Of every configuration, with what each executes."""
     warps = np.atleast_1d(ceil_div(launch.threads_per_block, WARP_SIZE)).astype(np.float64)
+    prologue = code_estimates().prologue_instructions
     blocks = np.array([done.blocks for done in tallies], np.float64)
     of_launch = blocks * [done.known_instructions for done in tallies] + [done.global_requests for done in tallies]
-    of_warp = of_launch / (blocks * warps) + PROLOGUE_INSTRUCTIONS
+    of_warp = of_launch / (blocks * warps) + prologue
     members = [_member(problem, one, float(each), gpu) for one, each in zip(configurations, of_warp, strict=True)]
 
     def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def traits(
         choices=columns([member.choices for member in members]),
         warp_instructions=of_warp,
         launch_instructions=of_launch,
-        index_instructions=of_launch + blocks * warps * PROLOGUE_INSTRUCTIONS,
+        index_instructions=of_launch + blocks * warps * prologue,
         code_instructions=np.array([member.code_instructions for member in members]),
         round_trips=np.array([float(done.passes) for done in tallies]),
     )

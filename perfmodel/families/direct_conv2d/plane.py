@@ -26,7 +26,8 @@ from ...memory.bank_conflicts import load_wavefronts
 from ...profiles.kernel_profile import KernelProfile
 from ..accesses import WORDS_PER_SECTOR
 from ..base import Batch, Check, within_limits
-from ..compiled_members import PROLOGUE_INSTRUCTIONS, Traits, compiled_numbers, completed_profile, requests_of
+from ..code_estimates import code_estimates
+from ..compiled_members import Traits, compiled_numbers, completed_profile, requests_of
 from ..kernel_files import kernel_folder, kernel_text
 from ..lanes import over_unique
 from .configuration import DirectConv2dConfiguration
@@ -45,12 +46,6 @@ FEW_PLANES = 8
 """Fewer are not cut down to a multiple of four: a quarter of the threads and more would have no tile."""
 MOST_FMA = 2048
 """Straight-line multiply-adds of a thread."""
-_OF_COPY = 1
-"""Integer instructions around a copy of input or a store of output, about."""
-_OF_TAP_COPY = 4
-"""Integer instructions around a copy of a tap, about."""
-_OF_ROW = 2
-"""Integer instructions around a row of a tile, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,8 +241,10 @@ def traits(problem: Conv2d, group: Groups, known: Counts) -> Traits:
     tap_copies = ceil_div(group.planes, np.maximum(group.threads // problem.filter_taps, 1))
     stores = np.ceil(group.planes * of_output / store_vector / group.threads)
     tap_reads, sums = ceil_div(problem.filter_taps, VECTOR_WORDS), group.rows * group.columns
-    index = PROLOGUE_INSTRUCTIONS + _OF_COPY * input_copies + _OF_TAP_COPY * tap_copies + _OF_COPY * stores
-    index = index + _OF_ROW * group.tile_rows(problem) + np.where(group.tiles > 1, sums, 0)
+    about = code_estimates()
+    copying = about.plane_copy_instructions * (input_copies + stores) + about.plane_tap_copy_instructions * tap_copies
+    of_rows = about.plane_row_instructions * group.tile_rows(problem) + np.where(group.tiles > 1, sums, 0)
+    index = about.prologue_instructions + copying + of_rows
     straight = fma + reads + tap_reads + sums + input_copies + tap_copies + 2 * stores
     return Traits(
         sizes={

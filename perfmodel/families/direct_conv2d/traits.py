@@ -8,7 +8,8 @@ from ...core.constants import MAX_THREADS_PER_BLOCK
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
 from ...launch.launch import Launch
-from ..compiled_members import PROLOGUE_INSTRUCTIONS, Traits, requests_of
+from ..code_estimates import code_estimates
+from ..compiled_members import Traits, requests_of
 from .exchange_plans import executed_plan
 from .launch import TAPS_IN_REGISTERS_LIMIT, Flags, Strips, filter_in_constant
 from .problem import Conv2d
@@ -17,12 +18,6 @@ from .traffic import filter_fetches
 WIDEST_SELECTION = 8
 """Taps among which NVRTC 12.9 selects registers; wider arrays lie in local memory."""
 WIDEST_SELECTION_OF_SHARED_ROWS = 11
-_OF_IDLE_WARP = 20
-"""Instructions of a warp without an output, about."""
-_OF_TESTED_LOAD = 1.5
-"""Instructions that find out whether a load lies in the image, about."""
-_OF_STORE = 15
-"""Instructions around a store, about."""
 
 
 def _in_local_memory(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Flags:
@@ -35,6 +30,7 @@ def _in_local_memory(problem: Conv2d, sizes: Strips, gpu: Gpu) -> Flags:
 
 def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts, gpu: Gpu) -> Traits:
     """Of every configuration; ``known`` are the counts that closed forms give."""
+    about = code_estimates()
     outputs = np.where(sizes.unrolled, sizes.rows_per_thread, 1)
     of_row = np.where(sizes.rotate, problem.filter_width - 1, executed_plan(problem.filter_width).shuffles)
     shuffles = np.where(sizes.columns, sizes.step_rows * of_row, 0)
@@ -46,7 +42,8 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts, gpu: G
     passes = of_plane * problem.filter_channels
     idle_warps = np.asarray(launch.blocks * launch.warps_per_block, np.float64) - sizes.active_warps
     tested = np.where(sizes.columns | (problem.padding > 0), loads, 0)
-    index_of_warp = PROLOGUE_INSTRUCTIONS + _OF_TESTED_LOAD * passes * tested + passes * shuffles + _OF_STORE * rows
+    tests = about.direct_tested_load_instructions * tested
+    index_of_warp = about.prologue_instructions + passes * (tests + shuffles) + about.direct_store_instructions * rows
     return Traits(
         sizes={
             "passes": passes,
@@ -79,7 +76,7 @@ def traits(problem: Conv2d, sizes: Strips, launch: Launch, known: Counts, gpu: G
         },
         warp_instructions=passes * step + index_of_warp,
         launch_instructions=known.fp32_fma + known.shuffles + requests_of(known),
-        index_instructions=index_of_warp * sizes.active_warps + _OF_IDLE_WARP * idle_warps,
-        code_instructions=step + _OF_TESTED_LOAD * tested + PROLOGUE_INSTRUCTIONS,
+        index_instructions=index_of_warp * sizes.active_warps + about.direct_idle_warp_instructions * idle_warps,
+        code_instructions=step + tests + about.prologue_instructions,
         round_trips=passes * loads,
     )

@@ -7,6 +7,7 @@ import numpy as np
 from ...core.constants import ceil_div
 from ...core.counts import Counts
 from ...gpus.gpu import Gpu
+from ..code_estimates import code_estimates
 from ..compiled_members import Traits
 from .blocking.tiles import WARPS_PER_BLOCK
 from .counts import shuffle_steps, slabs_of
@@ -14,19 +15,21 @@ from .launch import Candidates
 from .launch_bounds import most_registers
 from .problem import PointwiseConv2d
 
-_OF_PROLOGUE = 100
-"""Instructions of a thread outside its loops, about."""
-
 
 def traits(problem: PointwiseConv2d, chosen: Candidates, known: Counts, gpu: Gpu) -> Traits:
     """Of every candidate; ``known`` are the counts that closed forms give."""
+    about = code_estimates()
     tile, fetched = chosen.tile, chosen.fetched
     slabs, shuffles = slabs_of(problem, chosen), shuffle_steps(tile)
     reads = tile.thread_filters + tile.thread_positions / fetched.read_vector
     group = tile.accumulators + reads
     stores = ceil_div(tile.accumulators, tile.channel_lanes)
     slab = fetched.slab_groups * group + fetched.instructions + fetched.words
-    epilogue = 5 * shuffles + stores + _OF_PROLOGUE
+    epilogue = about.pointwise_shuffle_step_instructions * shuffles + stores + about.pointwise_prologue_instructions
+    index_of_slab = about.pointwise_slab_instructions + about.pointwise_fetch_instructions * fetched.instructions
+    index_of_warp = (
+        about.pointwise_prologue_instructions + slabs * index_of_slab + about.pointwise_store_instructions * stores
+    )
     groups = ceil_div(problem.in_channels, tile.channel_lanes)
     warps = (tile.blocks(problem) * WARPS_PER_BLOCK).astype(np.float64)
     requests = known.shared_load_requests + known.async_copy_requests + known.global_load_requests
@@ -55,7 +58,7 @@ def traits(problem: PointwiseConv2d, chosen: Candidates, known: Counts, gpu: Gpu
         },
         warp_instructions=groups * group + slabs * (fetched.instructions + fetched.words) + epilogue,
         launch_instructions=known.fp32_fma + known.fp32_other + known.shuffles + requests,
-        index_instructions=warps * (_OF_PROLOGUE + slabs * (17.0 + 2.0 * fetched.instructions) + 3.0 * stores),
+        index_instructions=warps * index_of_warp,
         code_instructions=slab + epilogue,
         round_trips=slabs,
     )

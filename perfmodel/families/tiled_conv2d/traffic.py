@@ -6,12 +6,10 @@ import numpy as np
 
 from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, ceil_div
 from ..accesses import WORDS_PER_SECTOR
+from ..code_estimates import code_estimates
 from ..lanes import Floats, Integers, Warps, over_unique, slowest_warp
 from .launch import Geometry
 from .problem import TiledConv2d
-
-_TAPS_IN_FLIGHT = 16
-"""Loads that a thread without a shared patch issues before it waits."""
 
 
 def patch_sectors(problem: TiledConv2d, sizes: Geometry) -> Floats:
@@ -44,7 +42,7 @@ def round_trips(sizes: Geometry, tap_loads: Integers) -> Floats:
     cases = (sizes.block_x, sizes.block_y, sizes.patch_width, guarded)
     (waits,) = over_unique(lambda *c: slowest_warp(_waits, *c), *cases)
     passes = ceil_div(sizes.patch_height, sizes.block_y)
-    return np.where(sizes.use_shmem, passes * waits, 1 + tap_loads / _TAPS_IN_FLIGHT)
+    return np.where(sizes.use_shmem, passes * waits, 1 + tap_loads / code_estimates().tiled_loads_in_flight)
 
 
 def _waits(warps: Warps, block_x: Integers, patch_width: Integers, guarded: Integers) -> tuple[Floats, ...]:

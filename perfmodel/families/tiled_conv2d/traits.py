@@ -6,7 +6,8 @@ import numpy as np
 
 from ...core.constants import WARP_SIZE, ceil_div
 from ...core.counts import Counts
-from ..compiled_members import PROLOGUE_INSTRUCTIONS, Traits, requests_of
+from ..code_estimates import code_estimates
+from ..compiled_members import Traits, requests_of
 from .counts import distinct_offsets, keeps_row_loop, tap_loads
 from .launch import Geometry
 from .problem import TiledConv2d
@@ -14,6 +15,7 @@ from .problem import TiledConv2d
 
 def traits(problem: TiledConv2d, sizes: Geometry, read_only: object, known: Counts) -> Traits:
     """Of every configuration; ``known`` are the counts that closed forms give."""
+    about = code_estimates()
     looped = keeps_row_loop(problem, sizes)
     outputs = sizes.tile_x * sizes.tile_y
     multiply_adds = outputs * problem.filter_height * problem.filter_width
@@ -45,11 +47,11 @@ def traits(problem: TiledConv2d, sizes: Geometry, read_only: object, known: Coun
             "shares_rows": shares_rows,
             "shares_columns": (sizes.block_x < problem.filter_width) & (sizes.tile_x > 1),
         },
-        warp_instructions=multiply_adds + loads + PROLOGUE_INSTRUCTIONS,
+        warp_instructions=multiply_adds + loads + about.prologue_instructions,
         launch_instructions=known.fp32_fma + requests_of(known),
-        index_instructions=2.5 * known.global_load_requests
+        index_instructions=about.tiled_load_instructions * known.global_load_requests
         + known.global_store_requests
-        + warps * float(PROLOGUE_INSTRUCTIONS),
+        + warps * float(about.prologue_instructions),
         code_instructions=np.where(looped, (multiply_adds + loads) / problem.filter_height, multiply_adds + loads)
-        + PROLOGUE_INSTRUCTIONS,
+        + about.prologue_instructions,
     )

@@ -9,7 +9,9 @@ from perfmodel.core.numbers import Number, read_numbers
 
 ROOT = Path(__file__).parents[3]
 NUMBERS = {
-    name: one for file in ("caches", "matrix_products", "warp_latencies") for name, one in read_numbers(file).items()
+    name: one
+    for file in ("caches", "code_estimates", "matrix_products", "warp_latencies")
+    for name, one in read_numbers(file).items()
 }
 HASHED = [*NUMBERS.values(), *(one for one in read_numbers("sm_model").values() if one.sha256)]
 OWN = {one.data: one.sha256 for one in HASHED if one.data and one.data.startswith("validation/")}

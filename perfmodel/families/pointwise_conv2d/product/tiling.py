@@ -13,6 +13,7 @@ from ....compiler.request import CompileRequest
 from ....core.constants import FLOAT_BYTES, LINE_BYTES, VECTOR_WORDS, WARP_SIZE, round_up
 from ....gpus.gpu import Gpu
 from ...base import Batch
+from ...code_estimates import code_estimates
 from ...matrix.layer import MatrixLayer, position_vector
 from ...matrix.tiles import Integers, MatrixTiles, matrix_compile_request
 from ..configuration import OF_PRODUCTS, PointwiseConfiguration
@@ -21,12 +22,6 @@ from ..problem import PointwiseConv2d
 KERNEL = "pointwise_product"
 MAX_UNROLLED_FMA = 512
 """Multiply-adds of a thread in straight-line code; of its two copies one switches to the next slab."""
-COST_OF_SECTORS = 1.1
-"""What a slab costs whose filters are copied by sectors, not lines."""
-REGISTERS_BESIDE_OPERANDS = 24
-"""Addresses and counters."""
-REGISTERS_OF_LARGE_TILES = 16
-"""Beside them where a thread has more sums than `LARGE_TILE`, or some are spilled."""
 LARGE_TILE = 32
 
 
@@ -94,8 +89,9 @@ class ProductTiles(MatrixTiles):
     def registers(self, layer: MatrixLayer) -> Integers:
         """About what a thread takes: sums, filters and positions of this channel and the next, addresses."""
         operands = 2 * (self.filters_per_thread + self.positions_per_thread)
-        large = np.where(self.sums > LARGE_TILE, REGISTERS_OF_LARGE_TILES, 0)
-        return np.asarray(self.sums + operands + REGISTERS_BESIDE_OPERANDS + large, np.int64)
+        about = code_estimates()
+        large = np.where(self.sums > LARGE_TILE, about.product_large_tile_registers, 0)
+        return np.asarray(self.sums + operands + about.product_other_registers + large, np.int64)
 
     def copies_of_slab(self, layer: MatrixLayer, slab: Integers) -> Integers:
         """Filters word by word, the input in vectors."""
@@ -103,7 +99,7 @@ class ProductTiles(MatrixTiles):
 
     def cost_of_slab(self, layer: MatrixLayer, slab: Integers) -> NDArray[np.float64]:
         """Channels, more where filters are copied by sectors."""
-        return np.where(slab % WARP_SIZE == 0, 1.0, COST_OF_SECTORS) * slab
+        return np.where(slab % WARP_SIZE == 0, 1.0, code_estimates().product_sector_copy_cost) * slab
 
 
 def tiles(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> ProductTiles:
