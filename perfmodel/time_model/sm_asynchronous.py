@@ -257,15 +257,12 @@ def multiply(code: Code, machine: Machine, warps: Warps, warp: int, index: int, 
 
 
 @compiled
-def groups_done(times: Floats, groups: int) -> float:
-    """When the first so many groups of a warp are done, of which the last `COPY_GROUPS` are known."""
-    done = 0.0
-    for group in range(max(0, groups - COPY_GROUPS + 1), groups):
-        done = max(done, times[group % COPY_GROUPS])
-    return done
+def groups_over(times: Floats, groups: int) -> float:
+    """When the first so many groups of a warp are over; the time of a group is that of all before it, too."""
+    return float(times[(groups - 1) % COPY_GROUPS]) if groups > 0 else 0.0
 
 
 @compiled
 def multiplied(code: Code, warps: Warps, warp: int, index: int) -> float:
     """When the groups of products are there that a warp waits for."""
-    return groups_done(warps.products[warp], warps.places[warp, PRODUCTS] - code.groups_left[index])
+    return groups_over(warps.products[warp], warps.places[warp, PRODUCTS] - code.groups_left[index])

@@ -17,7 +17,7 @@ from .sm_asynchronous import (
     begin_phases,
     compiled,
     freed,
-    groups_done,
+    groups_over,
     hold_back,
     is_cut,
     meet,
@@ -467,7 +467,7 @@ def _passed(code: Code, machine: Machine, warps: Warps, warp: int, index: int, t
         warps.groups[warp, places[warp, GROUPS] % COPY_GROUPS] = times[warp, COPY]
         places[warp, GROUPS] += 1
     elif wait == _COPY_WAIT:
-        passed = groups_done(warps.groups[warp], places[warp, GROUPS] - code.groups_left[index])
+        passed = groups_over(warps.groups[warp], places[warp, GROUPS] - code.groups_left[index])
     elif wait == _PRODUCT_WAIT:
         passed = multiplied(code, warps, warp, index)
     return passed

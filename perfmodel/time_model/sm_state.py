@@ -12,8 +12,8 @@ from .sm_records import STALLS, Code, Floats, Integers, Machine, Paths
 
 PIPES = len(Pipe) + 1
 SCOREBOARDS = 6
-COPY_GROUPS = 16
-"""Groups of asynchronous copies, and of products, of a warp that are distinguished."""
+COPY_GROUPS = 64
+"""Groups of asynchronous copies, and of products, of a warp that are distinguished: more than an instruction can let run on."""
 NEVER = 1e18
 
 READY, LAST, COPY, SENT, ENDED, PRODUCT = range(6)

@@ -453,6 +453,15 @@ def test_copies_and_what_follows_wait_where_l1_keeps_no_further_lines(lines: int
     assert found.finished[-1] == pytest.approx((rounds - 1) * came + own, abs=own)
 
 
+@pytest.mark.parametrize("left", [0, 1, 2, 3])
+def test_copies_run_ahead_by_the_groups_that_a_wait_leaves(left: int) -> None:
+    """A copy comes after 200 cycles of L2 and 32 of its bytes; each turn has 100 cycles of its own beside three issues."""
+    copy, group = Step(wait=Wait.ASYNC_COPY), Step(wait=Wait.COPY_GROUP)
+    steps = [copy, group, Step(wait=Wait.COPY_WAIT, left=left), Step(stall=100)]
+    found = run(steps, loops=80, loads=loads_of([list(range(80))], 64))
+    assert found.finished[-1] / 80 == pytest.approx(max(103, (232 + 101) / (left + 1)), rel=0.04)
+
+
 def test_a_group_that_has_come_is_in_l1() -> None:
     load = [Step(wait=Wait.GLOBAL_LOAD, sets=0), Step(needs=1)]
     found = run(load, loops=10, loads=loads_of([[0] * 10], 1))
