@@ -23,11 +23,26 @@ Values = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 
+def warp_bits(mask: Any, threads: int) -> NDArray[np.uint32]:
+    """Lanes of each warp that a mask holds, lane 0 in the lowest bit.
+
+    Args:
+        mask: one that broadcasts to shape ``(rows, threads)``.
+        threads: of a block, in whole warps.
+
+    Returns:
+        Shape ``(rows, warps)``.
+
+    >>> warp_bits(np.arange(64)[None, :] % 32 < 4, 64)
+    array([[15, 15]], dtype=uint32)
+    """
+    full = np.broadcast_to(mask, (mask.shape[0], threads))
+    return np.packbits(full, axis=1, bitorder="little").view("<u4")
+
+
 def rows_and_warps(mask: Any, threads: int) -> Mask:
     """Which warps have an active lane: shape ``(rows, warps)`` of a mask that broadcasts to ``(rows, threads)``."""
-    full = np.broadcast_to(mask, (mask.shape[0], threads))
-    by_warp = full.reshape(mask.shape[0], threads // WARP_SIZE, WARP_SIZE)
-    active: Mask = np.logical_or.reduce(by_warp, axis=2)
+    active: Mask = warp_bits(mask, threads) != 0
     return active
 
 

@@ -11,7 +11,7 @@ from ..core.constants import WARP_SIZE
 from ..ptx.operands import integer
 from .faults import FaultKind
 from .machine import Batch, Lanes
-from .plan import Mask, rows_and_warps
+from .plan import Mask, rows_and_warps, warp_bits
 from .program import Program, SyncScope, Unit
 from .translate.warp import barrier_identifier
 
@@ -91,17 +91,14 @@ class Synchronization:
 
     def _ready_warps(self, unit: Unit, mask: Mask) -> Mask:
         """Lanes of warps in which every live lane that the member mask names stands here."""
-        lane = np.arange(self.batch.threads, dtype=np.uint32)[None, :] % np.uint32(WARP_SIZE)
         members = self._member_mask(unit)
         absent = self._live() & ~mask
         rows = max(mask.shape[0], absent.shape[0], members.shape[0])
         shape = (rows, self.batch.threads // WARP_SIZE, WARP_SIZE)
         here = np.broadcast_to(mask, (rows, self.batch.threads)).reshape(shape)
-        missing = np.broadcast_to(absent, (rows, self.batch.threads)).reshape(shape)
-        names = np.broadcast_to(members, (rows, self.batch.threads)).reshape(shape).astype(np.uint64)
-        bits = np.uint64(1) << lane.astype(np.uint64).reshape(1, -1, WARP_SIZE)
-        absent_bits = (missing * bits).sum(axis=2, keepdims=True, dtype=np.uint64)
-        ready = here & (names & absent_bits == 0)
+        names = np.broadcast_to(members, (rows, self.batch.threads)).reshape(shape)
+        missing = warp_bits(absent, self.batch.threads)[:, :, None]
+        ready = here & (names & missing == 0)
         flat: Mask = ready.reshape(rows, self.batch.threads)
         return flat
 

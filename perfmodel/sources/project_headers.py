@@ -10,6 +10,7 @@ from pathlib import Path
 from .includes import headers_not_found
 
 _LEVELS_ABOVE = 6
+"""Where no root of a project is found."""
 _LEVELS_BELOW = 3
 _MOST_FOLDERS = 2000
 _ROOTS = (".git", ".hg", ".svn")
@@ -28,7 +29,8 @@ def project_folders(text: str, folder: Path, directories: Sequence[Path]) -> tup
     """Folders of the project that hold headers which the source includes and none of the given folders has.
 
     The nearest folder, that of the source or one above, in whose tree a header lies once decides; a header that is there more
-    than once is left to the user, as are those of the system, and a folder that also has a header named like one of CUDA's.
+    than once is left to the user, as are those of the system, and a folder that also has a header named like one of CUDA's. Links
+    to one file are one header.
     """
     found: list[Path] = []
     sought: set[str] = set()
@@ -88,14 +90,14 @@ def _tops(folder: Path) -> Iterator[Path]:
 
 
 def folders_above(folder: Path) -> Iterator[Path]:
-    """Folders above one as far as its project may reach, the nearest first."""
-    for _ in range(_LEVELS_ABOVE):
-        if any((folder / root).exists() for root in _ROOTS) or folder.parent == Path.home():
-            return
-        folder = folder.parent
-        if len(folder.parts) <= _SHARED_DEPTH:
-            return
-        yield folder
+    """Folders above one as far as its project reaches, the nearest first; a few where nothing says how far that is."""
+    above = [folder, *folder.parents]
+    own = [place for place in above if len(place.parts) > _SHARED_DEPTH]
+    root = next(
+        (level for level, place in enumerate(own) if any((place / name).exists() for name in _ROOTS)), _LEVELS_ABOVE
+    )
+    home = next((level for level, place in enumerate(above) if place.parent == Path.home()), root)
+    yield from own[1 : min(root, home) + 1]
 
 
 def files_with_bodies(functions: Sequence[str], folder: Path, suffix: str = ".cu") -> tuple[Path, ...]:
@@ -124,9 +126,10 @@ def files_with_bodies(functions: Sequence[str], folder: Path, suffix: str = ".cu
 def _folder_of(header: str, trees: Sequence[Sequence[Path]]) -> Path | None:
     """The folder that the header's name is relative to, of the first of the trees that has any."""
     for tree in trees:
-        places = [place for place in tree if os.path.isfile(place / header)]
+        places = {os.path.realpath(place / header): place for place in reversed(tree) if os.path.isfile(place / header)}
         if places:
-            return places[0] if len(places) == 1 and not hides_cuda(places[0]) else None
+            nearest = next(iter(places.values()))
+            return nearest if len(places) == 1 and not hides_cuda(nearest) else None
     return None
 
 

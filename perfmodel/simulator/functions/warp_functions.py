@@ -30,8 +30,8 @@ def _flat(lanes: Lanes, values: Values) -> Values:
 
 def _ballot(mask: Mask) -> NDArray[np.uint64]:
     """Bits of the true lanes of each warp, from shape ``(rows, warps, 32)`` to ``(rows, warps, 1)``."""
-    bits: NDArray[np.uint64] = (mask * _BITS).sum(axis=2, keepdims=True, dtype=np.uint64)
-    return bits
+    bits = np.packbits(mask, axis=2, bitorder="little").view("<u4")
+    return bits.astype(np.uint64)
 
 
 def member_lanes(lanes: Lanes, mask: Values | None, guard: Mask | None) -> Mask:

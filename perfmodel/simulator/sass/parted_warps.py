@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.constants import WARP_SIZE
-from ..plan import Mask, rows_and_warps
+from ..plan import Mask, rows_and_warps, warp_bits
 
 _NO_LANES: Mask = np.zeros((1, 1), np.bool_)
 
@@ -71,9 +70,8 @@ class PartedWarps:
             self._places[place] = _Aside(lanes, before)
         return met
 
-    def _sizes(self, mask: Mask) -> NDArray[Any]:
-        full = np.broadcast_to(mask, (mask.shape[0], self._threads))
-        sizes: NDArray[Any] = full.reshape(mask.shape[0], -1, WARP_SIZE).sum(axis=2)
+    def _sizes(self, mask: Mask) -> NDArray[np.uint8]:
+        sizes: NDArray[np.uint8] = np.bitwise_count(warp_bits(mask, self._threads))
         return sizes
 
     @staticmethod
@@ -99,7 +97,4 @@ class PartedWarps:
 
 def bits_of_warps(mask: Mask, threads: int) -> NDArray[np.uint32]:
     """For each lane the lanes of its warp that a mask holds, as bits; shape ``(rows, threads)``."""
-    full = np.broadcast_to(mask, (mask.shape[0], threads)).reshape(mask.shape[0], -1, WARP_SIZE)
-    bits = np.uint64(1) << np.arange(WARP_SIZE, dtype=np.uint64)
-    packed = (full * bits).sum(axis=2, dtype=np.uint64).astype(np.uint32)
-    return np.repeat(packed, WARP_SIZE, axis=1)
+    return np.repeat(warp_bits(mask, threads), WARP_SIZE, axis=1)

@@ -72,6 +72,20 @@ def test_nothing_is_looked_for_outside_of_the_project(project: Path) -> None:
     assert read_kernel_source(project / "src" / "k.cu").include == ()
 
 
+def test_a_header_with_links_to_it_is_one_header_and_sought_up_to_the_root(project: Path) -> None:
+    deep = project / "src" / "a" / "b" / "c" / "d" / "e" / "f"
+    deep.mkdir(parents=True)
+    source = deep / "k.cu"
+    source.write_text("#include <linked.h>\n__global__ void k() { }\n")
+    (project / "third" / "linked.h").write_text("")
+    (project / "include" / "linked.h").symlink_to(project / "third" / "linked.h")
+    assert not read_kernel_source(source).include
+    (project / ".git").mkdir()
+    assert [folder.name for folder in read_kernel_source(source).include] == ["include"]
+    (project / "build" / "linked.h").write_text("")
+    assert not read_kernel_source(source).include
+
+
 def test_headers_that_include_each_other_are_read_once(project: Path) -> None:
     (project / "src" / "a.h").write_text('#pragma once\n#include "../include/b.h"\n')
     (project / "include" / "b.h").write_text('#pragma once\n#include "../src/a.h"\n' + f'#include "{"x" * 5000}.h"\n')
