@@ -89,9 +89,10 @@ def including_files(path: Path) -> dict[Path, str]:
             continue
         try:
             text = read_text(other)
-        except InputError:  # whatever lies there is not this file's matter
+            included = included_files(text, other.parent, ())
+        except InputError:  # whatever lies there, and whatever it includes, is not this file's matter
             continue
-        if path.resolve() in {p.resolve() for p in included_files(text, other.parent, ())}:
+        if path.resolve() in {p.resolve() for p in included}:
             found[other] = text
     return dict(sorted(found.items(), key=lambda item: CUDA_SUFFIXES.index(item[0].suffix)))
 
