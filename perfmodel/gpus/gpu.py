@@ -40,6 +40,7 @@ class Gpu:
 
     sm_count: Positive
     gpc_count: Positive
+    sms_per_tpc: Positive
     sub_partitions_per_sm: Positive
     base_clock_hz: Rate
     boost_clock_hz: Rate

@@ -20,19 +20,17 @@ from .fitted_shares import shares
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_SMS_PER_TPC = 2
-
 
 def sms_of_gpcs(gpu: Gpu) -> Integers:
-    """SMs of each GPC, the TPCs (two SMs each) spread as evenly as they go.
+    """SMs of each GPC, the TPCs spread as evenly as they go.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
     >>> sms_of_gpcs(load_gpu("h200"))
     array([16, 16, 16, 16, 16, 16, 18, 18])
     """
-    tpcs = ceil_div(gpu.sm_count, _SMS_PER_TPC)
+    tpcs = ceil_div(gpu.sm_count, gpu.sms_per_tpc)
     gpcs = np.arange(gpu.gpc_count, dtype=np.int64)
-    return np.sort((tpcs + gpcs) // gpu.gpc_count) * _SMS_PER_TPC
+    return np.sort((tpcs + gpcs) // gpu.gpc_count) * gpu.sms_per_tpc
 
 
 @functools.lru_cache(maxsize=1 << 10)
@@ -48,12 +46,12 @@ def blocks_of_gpcs(blocks: int, gpu: Gpu) -> tuple[int, ...]:
     """
     sizes = sms_of_gpcs(gpu).tolist()
     first = min(blocks, shares().blocks_of_one_gpc, sizes[0])
-    tpcs = np.array([size // _SMS_PER_TPC for size in sizes])
-    tpcs[0] -= ceil_div(first, _SMS_PER_TPC)
+    tpcs = np.array([size // gpu.sms_per_tpc for size in sizes])
+    tpcs[0] -= ceil_div(first, gpu.sms_per_tpc)
     dealt = np.zeros(len(sizes), np.int64)
     dealt[0] = first
     left = blocks - first
-    for _ in range(_SMS_PER_TPC):
+    for _ in range(gpu.sms_per_tpc):
         for turn in range(int(tpcs.max())):
             taking = np.flatnonzero(tpcs > turn)[:left]
             dealt[taking] += 1
