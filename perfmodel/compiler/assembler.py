@@ -82,11 +82,6 @@ def _refusal(architecture: str, output: str) -> str:
         first, *more = [line.replace("; error : ", ": ") for line in lines if line] or ["no message"]
         others = [line for line in more if "ptxas fatal" not in line]
         return f"ptxas refuses the PTX for {architecture}: {first}" + (f" (and {len(others)} more)" if others else "")
-    if absent[1].startswith("cudaCG"):
-        return (
-            f"the kernel calls {absent[1]} of CUDA's device library, through which Numba synchronises a grid, and which is not "
-            "executed: write the kernel in CUDA C++, whose grid.sync() is"
-        )
     return (
         f"the kernel calls {demangled(absent[1])}, whose body is in another file: analyse the linked program "
         "(perfmodel analyze PROGRAM --kernel …)"

@@ -192,16 +192,19 @@ def _lines(elf: Any, section_index: int) -> dict[int, SourceLine]:
     if elf.get_section_by_name(".debug_line") is None:
         return {}
     symbols = elf.get_section_by_name(".symtab")
-    own = {k for k, symbol in enumerate(symbols.iter_symbols()) if symbol["st_shndx"] == section_index}
+    own = {
+        k: symbol["st_value"] for k, symbol in enumerate(symbols.iter_symbols()) if symbol["st_shndx"] == section_index
+    }
     relocations = elf.get_section_by_name(".rel.debug_line") or elf.get_section_by_name(".rela.debug_line")
     places = {} if relocations is None else {r["r_offset"]: r["r_info_sym"] for r in relocations.iter_relocations()}
     return _line_table(elf.get_section_by_name(".debug_line").data(), places, own)
 
 
-def _line_table(data: bytes, places: Mapping[int, int], own: set[int]) -> dict[int, SourceLine]:
+def _line_table(data: bytes, places: Mapping[int, int], own: Mapping[int, int]) -> dict[int, SourceLine]:
     """Rows of the line program (DWARF 2, section 6.2) that belong to one section.
 
-    ``places`` maps the offset of each address in the program to the symbol that it is relative to.
+    ``places`` maps the offset of each address in the program to the symbol that it is relative to, ``own`` the section's symbols
+    to their addresses.
     """
     lines: dict[int, SourceLine] = {}
     start = 0
@@ -268,7 +271,7 @@ class _LineProgram:
             for _ in range(3):
                 self._unsigned()
 
-    def rows(self, places: Mapping[int, int], own: set[int]) -> dict[int, SourceLine]:
+    def rows(self, places: Mapping[int, int], own: Mapping[int, int]) -> dict[int, SourceLine]:
         """Lines by address, of the sequences that belong to the section's symbols.
 
         What is inlined from another file than the first stands at the line that calls it, as in PTX.
@@ -292,7 +295,9 @@ class _LineProgram:
                 kind = self.data[self.position]
                 if kind == 2:
                     (address,) = struct.unpack_from("<Q", self.data, self.position + 1)
-                    inside = places.get(self.position + 1, -1) in own or not places
+                    symbol = places.get(self.position + 1, -1)
+                    inside = symbol in own or not places
+                    address += own.get(symbol, 0)
                 elif kind == 1:
                     address, line, file, inside, caller = 0, 1, 1, not places, 0
                 elif kind == _INLINED_CALL:

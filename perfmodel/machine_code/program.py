@@ -20,6 +20,7 @@ from ..ir.instruction import SourceLine
 from .cubin import Cubin, read_cubin
 from .disassembly import PrintedInstruction, disassembly
 from .instruction import MachineInstruction
+from .linked_functions import with_called_functions
 from .opcodes import class_of_word
 from .operands import Register, parse_operand
 
@@ -282,8 +283,9 @@ def read_machine_code(kernel: CompiledKernel) -> MachineCode:
     """
     if not load_architecture(kernel.architecture).decodable_machine_code:
         raise SimulationError(f"{kernel.architecture}: machine code is executed from sm_70 on")
-    cubin = read_cubin(kernel.cubin, kernel.kernel_name)
-    printed = disassembly(kernel.cubin).get(kernel.kernel_name)
+    linked = with_called_functions(kernel.cubin, kernel.kernel_name)
+    cubin = read_cubin(linked, kernel.kernel_name)
+    printed = disassembly(linked).get(kernel.kernel_name)
     if printed is None:
         raise SimulationError(f"nvdisasm prints no kernel {kernel.kernel_name!r}")
     instructions = _instructions(printed, cubin)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..core.files import require_regular
 from ..errors import InputError
+from .grid_barrier import with_grid_barrier
 from .includes import included_files, read_text
 from .project_headers import headers_note, project_folders
 
@@ -102,6 +103,7 @@ def read_kernel_source(source: str | Path, include: Sequence[str | Path] = ()) -
     if path.suffix == ".ptx" and kind is not SourceKind.PTX:
         raise InputError(f"source {source} is no PTX: it does not begin with .version")
     more = project_folders(text, path.parent, folders) if kind is SourceKind.CUDA_FILE else ()
+    text = with_grid_barrier(text) if kind is SourceKind.PTX else text
     return KernelSource(
         kind=kind,
         file_name=path.name,

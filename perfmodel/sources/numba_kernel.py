@@ -21,6 +21,7 @@ from ..launch.argument_text import parse_argument
 from ..launch.argument_values import buffer_contents, scalar_value
 from ..launch.arguments import Argument
 from ..launch.element_type import ElementType
+from .grid_barrier import with_grid_barrier
 from .kernel_source import KernelSource, SourceKind
 from .python_kernel import BroughtKernel, KernelWish
 
@@ -169,8 +170,7 @@ def _ptx(kernel: Any, values: list[Any], architecture: str) -> str:
     except Exception as error:  # typing errors, those of NVVM, and a missing library have no common base class
         lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines() if line.strip()]
         raise CompileError(f"Numba does not compile {kernel.py_func.__name__}: {' '.join(lines[:3])}") from error
-    found: str = text
-    return found
+    return with_grid_barrier(text)
 
 
 @contextmanager

@@ -105,6 +105,49 @@ def test_relocatable_objects_are_linked(tmp_path: Path) -> None:
         compiled(tmp_path / "apart.o", "k", "sm_80")
 
 
+@pytest.mark.parametrize(("architecture", "gpu"), [("sm_80", "rtx-3090"), ("sm_90", "h200")])
+def test_functions_that_nvlink_leaves_apart_are_executed(tmp_path: Path, architecture: str, gpu: str) -> None:
+    """Calls between sections, one of a function that calls a third, and returns from all of them."""
+    (tmp_path / "a.cu").write_text(
+        "extern __device__ float scale(float x, int k);\n"
+        "__device__ __noinline__ int twice(int k) { return (k * 2) ^ (k >> 3); }\n"
+        "__global__ void k(float *x)\n{\n    x[threadIdx.x] = scale(x[threadIdx.x], twice(threadIdx.x));\n}\n"
+    )
+    (tmp_path / "b.cu").write_text(
+        "__constant__ float table[8] = {1, 2, 3, 4, 5, 6, 7, 8};\n"
+        "__device__ __noinline__ float deep(float x) { return x * table[(int)x & 7] + 3.0f / x; }\n"
+        "__device__ float scale(float x, int k) { return k & 1 ? deep(x) : x * table[k & 7]; }\n"
+    )
+    for name in "ab":
+        nvcc(
+            f"-arch={architecture}",
+            "-lineinfo",
+            "-rdc=true",
+            "-cubin",
+            tmp_path / f"{name}.cu",
+            "-o",
+            tmp_path / f"{name}.cubin",
+        )
+    linked = tmp_path / "linked.cubin"
+    command = [
+        cuda13_program("nvlink"),
+        f"-arch={architecture}",
+        tmp_path / "a.cubin",
+        tmp_path / "b.cubin",
+        "-o",
+        linked,
+    ]
+    subprocess.run(list(map(str, command)), check=True)
+    x = np.arange(1, 65, dtype=np.float32)
+    found = pm.analyze(linked, kernel="k", grid=1, block=64, args=[x], gpu=gpu, lines=True)
+    lane = np.arange(64)
+    k = (lane * 2) ^ (lane >> 3)
+    table = np.arange(1, 9)
+    expected = np.where(k & 1, x * table[x.astype(int) & 7] + 3 / x, x * table[k & 7])
+    assert found.outputs["arg0"] == pytest.approx(expected, rel=1e-6)
+    assert {(one.file, one.line) for one in found.instructions} == {("a.cu", 5), ("b.cu", 2), ("b.cu", 3)}
+
+
 def test_a_binary_without_device_code_is_refused() -> None:
     source = read_kernel_source("/bin/sh")
     assert source.kind is SourceKind.BINARY

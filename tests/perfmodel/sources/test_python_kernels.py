@@ -397,16 +397,18 @@ def test_a_numba_script_with_signatures_is_read_without_a_gpu(tmp_path: Path) ->
     assert "left out of own.py, because it fails without a GPU: line 13, 14" in " ".join(found.prediction.notes)
 
 
-def test_a_grid_that_numba_synchronises_is_named() -> None:
+def test_blocks_wait_where_numba_synchronises_a_grid() -> None:
     from numba import cuda
 
     @cuda.jit
-    def meet(x: Any) -> None:
+    def turn(x: Any, y: Any) -> None:
+        place = cuda.grid(1)
+        x[place] = place
         cuda.cg.this_grid().sync()
-        x[cuda.grid(1)] = 1
+        y[place] = x[x.size - 1 - place]
 
-    message = r"calls cudaCG\w+ of CUDA's device library, .* write the kernel in CUDA C\+\+, whose grid\.sync\(\) is"
-    assert re.search(message, refusal(meet, args=["f32[32]"], grid=1, block=32))
+    found = pm.analyze(turn, args=["f32[512]=0", "f32[512]=0"], grid=8, block=64, gpu="h200")
+    assert found.outputs["y"].tolist() == list(range(511, -1, -1))
 
 
 def test_a_package_that_asks_numba_for_a_gpu_is_told_that_one_is_there(tmp_path: Path) -> None:
