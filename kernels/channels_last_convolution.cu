@@ -10,6 +10,7 @@
 //            z = CHANNEL_SPLIT parts of the slabs of input channels. The blocks along z are one cluster (compute capability 9.0).
 // Block:     FILTER_WARPS x POSITION_WARPS x CHANNEL_SLICES warps. Slabs of SLAB_CHANNELS input channels pass through STAGES stages
 //            of shared memory, asynchronously. Each slice takes every CHANNEL_SLICES-th group of PRODUCT_TERMS channels of a slab.
+//            Warpgroups start the copies of a slab in parts, one behind each product of a slab before it.
 // Warp:      WARP_POSITIONS x WARP_FILTERS outputs, in tiles of 16 x 8; each product adds 32 bytes of channels of one tap. Sums are
 //            FP32. Tensor cores ignore the last 13 bits of a factor in TF32; those that pass through registers are rounded.
 //            Where warpgroups multiply (WARPGROUPS, compute capability 9.0), four neighbouring warps share a product, whose rows,
@@ -60,6 +61,10 @@
 #define PIXEL_PITCH SLAB_PITCH
 #endif
 #define STAGE ((INPUT_START + PATCH_PIXELS * PIXEL_PITCH + STAGE_UNIT - 1) / STAGE_UNIT * STAGE_UNIT)
+
+// Products of a slab behind each of which warpgroups start a part of the copies of a later one: reads of shared memory would wait for
+// all of them at once, and the next slab for those behind the last products.
+#define SPREAD_PRODUCTS (PRODUCTS > 3 ? PRODUCTS - 2 : 1)
 
 #define SHARED_SUMS (CHANNEL_SLICES > 1 || CHANNEL_SPLIT > 1)
 
@@ -154,35 +159,62 @@ struct SlabCopies {
     // stage is read and nothing exists.
     __device__ __forceinline__ void fetch(const Element *filter, const unsigned stage, const unsigned channels_left)
     {
-        const bool whole = !CHANNEL_TAIL || channel < channels_left;
-        if (THREADS % COPY_LANES == 0 || row < COPY_STEP) {
 #pragma unroll UNROLLED_FILTER_PASSES
-            for (int first = 0; first < FILTER_ROWS; first += COPY_STEP)
-                if (first + COPY_STEP <= FILTER_ROWS || row + first < FILTER_ROWS) {
-                    // Taps from this thread's first one on.
-#if WARPGROUPS
-                    const unsigned of_tiles = STEPS_OF_TILE ? first : row + first;
-                    const unsigned from = of_tiles % FILTER_TILE * FILTER_TAPS + of_tiles / FILTER_TILE;
-                    const unsigned place = COPY_STEP % 8 == 0 ? ELEMENT_BYTES * (first * FILTER_PITCH) + chunk_place(row, channel)
-                                                              : chunk_place(row + first, channel);
-#else
-                    const unsigned from = first, place = ELEMENT_BYTES * ((row + first) * FILTER_PITCH + channel);
-#endif
-                    const bool exists = whole && (!FILTER_TAIL || first_tap() + from < rows);
-                    copy<INPUT_VECTOR, !CHANNEL_TAIL && !FILTER_TAIL>(stage + place, exists ? later(of_filter, in_channels, from) : filter,
-                                                                      exists);
-                }
+        for (int pass = 0; pass < FILTER_PASSES; pass++)
+            fetch_taps(filter, stage, channels_left, pass);
 #pragma unroll UNROLLED_INPUT_PASSES
-            for (int pass = 0; pass < INPUT_PASSES; pass++) {
-                Pixel pixel = pixels[KEPT_PASSES == INPUT_PASSES ? pass : 0];
-                if (KEPT_PASSES < INPUT_PASSES)
-                    pixel.find(row + pass * COPY_STEP, first_position, all_positions, in_channels);
-                const bool exists = pixel.from != NOWHERE; // outside of images zeros stay
-                if (POINTWISE ? (pass + 1) * COPY_STEP <= COPIED_PIXELS || row + pass * COPY_STEP < COPIED_PIXELS : exists)
-                    copy<INPUT_VECTOR, !CHANNEL_TAIL && !POINTWISE>(stage + ELEMENT_BYTES * (INPUT_START + pixel.to + channel),
-                                                                    whole && exists ? of_input + pixel.from : filter, whole && exists);
-            }
+        for (int pass = 0; pass < INPUT_PASSES; pass++)
+            fetch_pixels(filter, stage, channels_left, pass);
+    }
+
+    __device__ __forceinline__ void fetch_taps(const Element *filter, const unsigned stage, const unsigned channels_left, const int pass)
+    {
+        const int first = pass * COPY_STEP;
+        if ((THREADS % COPY_LANES == 0 || row < COPY_STEP) && (first + COPY_STEP <= FILTER_ROWS || row + first < FILTER_ROWS)) {
+            // Taps from this thread's first one on.
+#if WARPGROUPS
+            const unsigned of_tiles = STEPS_OF_TILE ? first : row + first;
+            const unsigned from = of_tiles % FILTER_TILE * FILTER_TAPS + of_tiles / FILTER_TILE;
+            const unsigned place =
+                COPY_STEP % 8 == 0 ? ELEMENT_BYTES * (first * FILTER_PITCH) + chunk_place(row, channel) : chunk_place(row + first, channel);
+#else
+            const unsigned from = first, place = ELEMENT_BYTES * ((row + first) * FILTER_PITCH + channel);
+#endif
+            const bool exists = (!CHANNEL_TAIL || channel < channels_left) && (!FILTER_TAIL || first_tap() + from < rows);
+            copy<INPUT_VECTOR, !CHANNEL_TAIL && !FILTER_TAIL>(stage + place, exists ? later(of_filter, in_channels, from) : filter, exists);
         }
+    }
+
+    __device__ __forceinline__ void fetch_pixels(const Element *filter, const unsigned stage, const unsigned channels_left, const int pass)
+    {
+        if (THREADS % COPY_LANES == 0 || row < COPY_STEP) {
+            Pixel pixel = pixels[KEPT_PASSES == INPUT_PASSES ? pass : 0];
+            if (KEPT_PASSES < INPUT_PASSES)
+                pixel.find(row + pass * COPY_STEP, first_position, all_positions, in_channels);
+            const bool whole = !CHANNEL_TAIL || channel < channels_left;
+            const bool exists = pixel.from != NOWHERE; // outside of images zeros stay
+            if (POINTWISE ? (pass + 1) * COPY_STEP <= COPIED_PIXELS || row + pass * COPY_STEP < COPIED_PIXELS : exists)
+                copy<INPUT_VECTOR, !CHANNEL_TAIL && !POINTWISE>(stage + ELEMENT_BYTES * (INPUT_START + pixel.to + channel),
+                                                                whole && exists ? of_input + pixel.from : filter, whole && exists);
+        }
+    }
+
+    // One of SPREAD_PRODUCTS parts of the copies of a slab, so many passes each.
+    __device__ __forceinline__ void fetch_part(const Element *filter, const unsigned stage, const unsigned channels_left, const int part)
+    {
+        constexpr int PASSES = FILTER_PASSES + INPUT_PASSES, OF_PART = (PASSES + SPREAD_PRODUCTS - 1) / SPREAD_PRODUCTS;
+#pragma unroll
+        for (int i = 0; i < OF_PART; i++) {
+            const int pass = part * OF_PART + i;
+            if (pass < FILTER_PASSES)
+                fetch_taps(filter, stage, channels_left, pass);
+            else if (pass < PASSES)
+                fetch_pixels(filter, stage, channels_left, pass - FILTER_PASSES);
+        }
+    }
+
+    __device__ __forceinline__ void next_slab()
+    {
         of_filter += SLAB_CHANNELS;
         of_input += SLAB_CHANNELS;
     }
@@ -312,8 +344,11 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #else
     SlabCopies slab_copies(input, filter, work.first_filter, work.first_position, work.all_positions, work.first_slab * SLAB_CHANNELS,
                            in_channels, out_channels);
+    bool in_parts = false; // whether the copies have been started part by part
     const auto copies = [&](const unsigned stage, const unsigned channels_left) {
-        slab_copies.fetch(filter, stage, channels_left);
+        if (!in_parts)
+            slab_copies.fetch(filter, stage, channels_left);
+        slab_copies.next_slab();
     };
     const SlabFetch fetch(copies, work.first_slab, work.end_slab, in_channels, stages);
 #endif
@@ -358,8 +393,9 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES > 2 ? STAGES - 2 : 0) : "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         __syncthreads();
-        if (STAGES > 1)
-            fetch();
+#if !FEW_CHANNELS
+        const bool more = STAGES > 1 && fetch.fetched < fetch.end_slab;
+#endif
         read(a[0], stage, 0);
 #pragma unroll
         for (int number = 0; number < PRODUCTS; number++) {
@@ -370,11 +406,20 @@ extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                 add_warpgroup_product(&sum[r][0][0], a[number % 2][r],
                                       columns + ELEMENT_BYTES * (stage + group_place(channels_of(number)) + tap * FILTER_TILE * FILTER_PITCH));
             asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#if !FEW_CHANNELS
+            if (more && number < SPREAD_PRODUCTS)
+                slab_copies.fetch_part(filter, fetch.address, in_channels - fetch.fetched * SLAB_CHANNELS, number);
+#endif
             if (number + 1 < PRODUCTS) {
                 asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
                 read(a[(number + 1) % 2], stage, number + 1);
             }
         }
+#if !FEW_CHANNELS
+        in_parts = true;
+        if (STAGES > 1)
+            fetch();
+#endif
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
         stage = stage == (STAGES - 1) * STAGE ? 0 : stage + STAGE;
     }
