@@ -74,11 +74,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--sources", type=Path, required=True, help="a checkout of HeCBench")
     parser.add_argument("--gpu", default="h200")
     parser.add_argument("--seconds", type=int, default=400, help="of processor time for each program")
-    parser.add_argument("programs", nargs="*", help="names; all of programs.toml without any")
+    parser.add_argument("programs", nargs="*", help="names; without any those chosen by name")
     given = parser.parse_args(words)
     table = tomllib.loads((Path(__file__).parent / "programs.toml").read_text())
-    known, sources = table["arguments"], table["sources"]
-    names = given.programs or list(known)
+    known, sources = table["arguments"] | table["drawn"], table["sources"]
+    names = given.programs or list(table["arguments"])
     found = []
     for name in names:
         folder = given.sources / "src" / f"{name}-cuda"

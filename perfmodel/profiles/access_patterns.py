@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, SECTORS_PER_LINE, WARP_SIZE
 from ..core.distinct_values import distinct
 from ..ir.instruction import SourceLine, Space
 from ..memory.bank_conflicts import atomic_wavefronts
@@ -63,6 +63,19 @@ class AccessPatterns:
     lone_steps: Integers = field(default_factory=lambda: np.zeros((0, 5), np.int64))
 
 
+@dataclass(frozen=True, slots=True)
+class _AskedBytes:
+    """The sectors of each block that one access asks for, in order, with a bit for each byte, and the bytes of its requests.
+
+    A key is a sector, counted from the line that the access is moved by, and the number of a block.
+    """
+
+    keys: NDArray[np.uint64]
+    masks: NDArray[np.uint32]
+    requested: NDArray[np.uint64]
+    amounts: Integers
+
+
 @dataclass(slots=True)
 class _BytesOfSectors:
     """Which bytes of each sector of each block are asked for, and by which instructions the sectors are touched."""
@@ -76,17 +89,14 @@ class _BytesOfSectors:
     """For each source line sectors, and the bytes of them that its requests ask for together."""
     waiting: int = 0
 
-    def add(
-        self, site: Site, keys: NDArray[np.uint64], masks: NDArray[np.uint32], requested: NDArray[np.uint64]
-    ) -> None:
-        """Take the sectors of one access, with a bit for each byte, and the sector of each place that a request asks for."""
+    def add(self, site: Site, asked: _AskedBytes, moved: np.uint64) -> None:
+        """Take what one access asks for; ``moved``: what to add to its keys."""
         line = self.lines.setdefault(site.instruction_index, site.instruction.source or site.instruction_index)
-        sectors, places = np.unique(requested, return_counts=True)
-        self.requested.setdefault(line, []).append((sectors, places * site.width_bytes))
-        keys, masks = _joined(np.bitwise_or, keys, masks)
+        keys = asked.keys + moved
+        self.requested.setdefault(line, []).append((asked.requested + moved, asked.amounts))
         self.touched.setdefault(site.instruction_index, []).append(keys)
         self.keys.append(keys)
-        self.masks.append(masks)
+        self.masks.append(asked.masks)
         self.waiting += len(keys)
         if self.waiting > _WAITING:
             self._compact()
@@ -190,21 +200,35 @@ class PatternObserver:
         self._keep_lanes(access, LINE_BYTES if site.space is Space.SHARED else SECTOR_BYTES)
         if site.space is Space.SHARED:
             return
-        warps = access.of_warps
-        blocks = np.array([self._blocks.setdefault(one, len(self._blocks)) for one in warps.block.tolist()], np.int64)
         if site.action is Action.REDUCTION:
             words = self._atomics.setdefault(site.instruction_index, _AtomicWords())
-            words.add(warps, blocks, site.width_bytes)
+            words.add(access.of_warps, self._numbers(access.of_warps), site.width_bytes)
             return
+        plan, moved = access.pattern
+        lines = np.uint64(moved // LINE_BYTES * SECTORS_PER_LINE * _BLOCKS % 2**64)
+        key = (PatternObserver, id(self), site.width_bytes, moved % LINE_BYTES, access.blocks.tobytes())
+        asked: _AskedBytes | None = plan.cache.get(key)
+        if asked is None:
+            asked = plan.cache[key] = self._asked(access, lines)
+        kept = self._written if site.action is Action.STORE else self._read
+        kept.add(site, asked, lines)
+
+    def _numbers(self, warps: AccessesOfWarps) -> Integers:
+        """The number of each warp's block, in the order in which blocks were seen."""
+        return np.array([self._blocks.setdefault(one, len(self._blocks)) for one in warps.block.tolist()], np.int64)
+
+    def _asked(self, access: WarpAccess, lines: np.uint64) -> _AskedBytes:
+        warps, width = access.of_warps, access.site.width_bytes
         rows, lanes = np.nonzero(warps.active)
         addresses = warps.addresses[rows, lanes]
-        keys = addresses // np.uint64(SECTOR_BYTES) * np.uint64(_BLOCKS) + blocks[rows].astype(np.uint64)
-        asked = np.uint64(2 ** min(site.width_bytes, SECTOR_BYTES) - 1)
+        keys = addresses // np.uint64(SECTOR_BYTES) * np.uint64(_BLOCKS) + self._numbers(warps)[rows].astype(np.uint64)
+        keys = keys - lines
+        asked = np.uint64(2 ** min(width, SECTOR_BYTES) - 1)
         masks = (asked << (addresses % np.uint64(SECTOR_BYTES))) & np.uint64(2**SECTOR_BYTES - 1)
-        kept = self._written if site.action is Action.STORE else self._read
-        places = addresses // np.uint64(site.width_bytes) + (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
+        places = addresses // np.uint64(width) + (rows.astype(np.uint64) << np.uint64(_ROW_SHIFT))
         _, once = np.unique(places, return_index=True)
-        kept.add(site, keys, masks.astype(np.uint32), keys[once])
+        requested, counts = np.unique(keys[once], return_counts=True)
+        return _AskedBytes(*_joined(np.bitwise_or, keys, masks.astype(np.uint32)), requested, counts * width)
 
     def _keep_steps(self, access: WarpAccess) -> None:
         if access.barriers is None:

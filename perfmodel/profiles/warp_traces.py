@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from ..core.constants import BANK_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, SECTORS_PER_LINE, WARP_SIZE
 from ..ir.instruction import Space
 from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, issue_table
@@ -250,23 +250,64 @@ class DataPasses:
         site = access.site
         if site.space not in (Space.GLOBAL, Space.CONSTANT) or site.action not in _COUNTED:
             return
-        warps = access.of_warps
-        rows, lanes = np.nonzero(warps.active)
-        addresses = warps.addresses[rows, lanes]
+        plan, moved = access.pattern
+        key = (DataPasses, site.space, site.action, site.width_bytes, moved % LINE_BYTES)
+        pattern: _PassesOfPattern | None = plan.cache.get(key)
+        if pattern is None:
+            pattern = plan.cache[key] = _passes_of(access, moved // LINE_BYTES)
         counts = self.found.setdefault(site.instruction_index, [0, 0, 0])
-        if site.space is Space.CONSTANT:
-            counts[0] += len(_distinct(rows, addresses // np.uint64(BANK_BYTES))[0])
+        counts[0] += pattern.passes
+        counts[1] += pattern.partial_sectors
+        known: set[tuple[int, int, bytes]] = plan.cache.setdefault((DataPasses, id(self)), set())
+        place = (moved, site.width_bytes, access.blocks.tobytes())
+        if not len(pattern.sectors) or place in known:
             return
-        if site.action is not Action.SURFACE_WRITE:  # its passes are those of groups of lanes
-            passes = load_wavefronts if site.action is Action.LOAD else store_wavefronts
-            counts[0] += int(passes(warps.addresses, warps.active, site.width_bytes)[0].sum())
-        if site.action is not Action.LOAD:
-            if site.width_bytes < SECTOR_BYTES:
-                counts[1] += _partial_sectors(warps.addresses, warps.active, site.width_bytes)
-            of_rows, sectors = _distinct(rows, addresses // np.uint64(SECTOR_BYTES))
-            before = len(self._stored)
-            self._stored.update(zip(warps.block[of_rows].tolist(), sectors.tolist(), strict=True))
-            counts[2] += len(self._stored) - before
+        if len(known) < _MOST_KNOWN:
+            known.add(place)
+        before = len(self._stored)
+        sectors = pattern.sectors + np.int64(moved // LINE_BYTES * SECTORS_PER_LINE)
+        self._stored.update(zip(access.blocks[pattern.rows].tolist(), sectors.tolist(), strict=True))
+        counts[2] += len(self._stored) - before
+
+
+@dataclass(frozen=True, slots=True)
+class _PassesOfPattern:
+    """What an access counts wherever its lanes lie by whole lines: passes or words, partly written sectors, stored sectors.
+
+    Sectors are counted from the line that the access is moved by; ``rows``: of the plan.
+    """
+
+    passes: int
+    partial_sectors: int
+    rows: Integers
+    sectors: Integers
+
+
+_NO_SECTORS = np.zeros(0, np.int64)
+_MOST_KNOWN = 4096
+"""Places of one pattern that are remembered to be stored; more would only hold memory."""
+
+
+def _passes_of(access: WarpAccess, lines: int) -> _PassesOfPattern:
+    site, warps = access.site, access.of_warps
+    rows, lanes = np.nonzero(warps.active)
+    addresses = warps.addresses[rows, lanes]
+    if site.space is Space.CONSTANT:
+        return _PassesOfPattern(
+            len(_distinct(rows, addresses // np.uint64(BANK_BYTES))[0]), 0, _NO_SECTORS, _NO_SECTORS
+        )
+    passes = partial = 0
+    if site.action is not Action.SURFACE_WRITE:  # its passes are those of groups of lanes
+        count = load_wavefronts if site.action is Action.LOAD else store_wavefronts
+        passes = int(count(warps.addresses, warps.active, site.width_bytes)[0].sum())
+    if site.action is Action.LOAD:
+        return _PassesOfPattern(passes, 0, _NO_SECTORS, _NO_SECTORS)
+    if site.width_bytes < SECTOR_BYTES:
+        partial = _partial_sectors(warps.addresses, warps.active, site.width_bytes)
+    of_rows, sectors = _distinct(rows, addresses // np.uint64(SECTOR_BYTES))
+    row = {block: number for number, block in enumerate(access.blocks.tolist())}
+    own = np.array([row[block] for block in warps.block[of_rows].tolist()], np.int64)
+    return _PassesOfPattern(passes, partial, own, sectors.astype(np.int64) - lines * SECTORS_PER_LINE)
 
 
 def _distinct(rows: Integers, places: NDArray[np.uint64]) -> tuple[Integers, NDArray[np.uint64]]:
