@@ -10,6 +10,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import SimulationError
 from ..gpus.occupancy import occupancy
 from ..launch.arguments import POINTER_BYTES
 from ..launch.launch import Allocation, DeviceMemory, KernelCall, Launch
@@ -237,10 +238,17 @@ class Launches:
         return group.add(self._prediction(group, launch, values))
 
     def _predicted_first(self, group: LaunchGroup, launch: Launch, values: bytes) -> _Predicted:
-        """Predict a launch, then execute it."""
-        prediction = self._prediction(group, launch, values)
-        done = self._executed(group, launch, values, counted=True)
-        return group.add(prediction, done)
+        """Predict a launch, then execute it; the prediction stays where executing it takes too long."""
+        found = group.add(self._prediction(group, launch, values))
+        try:
+            found.behaviour = self._executed(group, launch, values, counted=True)
+        except FaultError:
+            group.predicted.pop()
+            raise
+        except (KeyboardInterrupt, SimulationError):
+            found.calls += 1
+            raise
+        return found
 
     def _group(self, kernel: ProgramKernel, shape: Shape, values: bytes) -> LaunchGroup:
         """The group of a launch: its kernel, shape and the sizes of what its parameters point to."""

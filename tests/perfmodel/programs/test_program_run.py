@@ -11,6 +11,7 @@ import pytest
 from perfmodel.cli.app import run
 from perfmodel.cli.json_schema import OBJECTS
 from perfmodel.core.documents import converted
+from perfmodel.errors import SimulationError
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.programs.build import built_program
 from perfmodel.programs.launches import Launches, LaunchGroup
@@ -196,6 +197,30 @@ int main() {
         "perfmodel: waits.cu was ended; the table has the launches until then",
         "perfmodel: interrupted; what was finished is kept",
     ]
+
+
+def test_a_launch_that_takes_too_long_is_predicted_all_the_same(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "long.cu"
+    source.write_text("""
+__global__ void half(float *x) { x[threadIdx.x] *= 0.5f; }
+int main() {
+    float *x;
+    cudaMalloc(&x, 128);
+    half<<<1, 32>>>(x);
+    return 0;
+}
+""")
+
+    def too_long(*_: object, **__: object) -> None:
+        raise SimulationError("time budget used up")
+
+    monkeypatch.setattr(Launches, "_executed", too_long)
+    assert run(["run", str(source), "--gpu", "h200"]) == 1
+    printed = capfd.readouterr()
+    assert printed.out.startswith("long.cu on h200: 1 launches, predicted ")
+    assert printed.err == "perfmodel: kernel half: time budget used up\n"
 
 
 def test_what_its_own_build_would_set_is_tried(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
