@@ -300,8 +300,8 @@ def _run(
             return process.wait(_left_s(deadline))
         except (TimeoutError, subprocess.TimeoutExpired):
             raise SimulationError(
-                f"{program.name}: not ended after {time_limit_s:g} s; give smaller arguments, --execute first, or a longer "
-                "--time-limit"
+                f"{program.name}: not ended after {time_limit_s:g} s; give smaller arguments, --execute first (or none, where "
+                "one launch takes as long), or a longer --time-limit"
             ) from None
         finally:
             _end(process)
