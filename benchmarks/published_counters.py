@@ -4,6 +4,7 @@ The rows of ``tiled_conv2d/rtx-2080-ti.counters.csv`` (2,640 configurations of o
 kernel is fetched by whoever runs this (``--source``: `convolution.cu` of AutoTuningAssociation/benchmark_hub), and built with
 the NVRTC that built theirs (``--nvrtc``: `libnvrtc.so.12` of the wheel nvidia-cuda-nvrtc-cu12 12.2.140), so that its machine
 code is executed as it was counted. Rows come in an order that a seed draws. Each is a line of ``--keep``; a second run goes on.
+All rows take some 80 minutes of one core, nine tenths of them in the compiler.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,6 +45,7 @@ COUNTERS = {
 FIELDS = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "use_padding", "read_only")
 
 
+@cache
 def loaded_nvrtc(library: Path) -> ModuleType:
     """The binding of NVRTC, on this library."""
     ctypes.CDLL(str(library))
@@ -93,32 +97,37 @@ def counted(nvrtc: ModuleType, source: str, row: Mapping[str, Any]) -> dict[str,
     return {"exact": int(found.exact), "registers": kernel.resources.registers_per_thread, **counts}
 
 
+def counted_row(job: tuple[int, Mapping[str, Any], Path, Path]) -> dict[str, int]:
+    """The line of one row, of its number, its fields, the kernel's file and the compiler."""
+    index, row, source, library = job
+    return {"row": index, **counted(loaded_nvrtc(library), source.read_text(), row)}
+
+
 def main() -> None:
     """Count rows until the time is over, and print how many are equal."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--source", type=Path, required=True, help="the kernel's file")
     parser.add_argument("--nvrtc", type=Path, required=True, help="libnvrtc.so.12 of the version that built it")
     parser.add_argument("--keep", type=Path, default=Path("out/published-counters.jsonl"), help="a line for each row")
-    parser.add_argument("--sample", type=int, default=100, help="rows, those that are kept with them")
+    parser.add_argument("--sample", type=int, help="rows, those that are kept with them; all if left out")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--outputs", type=int, default=28, help="of a thread, at most; with more a kernel is compiled for a minute"
-    )
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--time-limit", type=float, default=600.0, metavar="SECONDS")
     chosen = parser.parse_args()
     rows = pd.read_csv(Path(os.environ["PERFMODEL_DATA"]) / "tiled_conv2d" / "rtx-2080-ti.counters.csv")
-    few = np.flatnonzero(rows["tile_size_x"] * rows["tile_size_y"] <= chosen.outputs)
-    drawn = np.random.default_rng(chosen.seed).permutation(few)[: chosen.sample].tolist()
+    drawn = np.random.default_rng(chosen.seed).permutation(len(rows))[: chosen.sample].tolist()
     chosen.keep.parent.mkdir(parents=True, exist_ok=True)
     lines = chosen.keep.read_text().splitlines() if chosen.keep.is_file() else []
     kept = {one["row"]: one for one in map(json.loads, lines)}
-    nvrtc, source, end = loaded_nvrtc(chosen.nvrtc), chosen.source.read_text(), time.monotonic() + chosen.time_limit
-    with chosen.keep.open("a") as file:
-        for index in drawn:
-            if index not in kept and time.monotonic() < end:
-                kept[index] = {"row": index, **counted(nvrtc, source, rows.iloc[index])}
-                file.write(json.dumps(kept[index]) + "\n")
-                file.flush()
+    end = time.monotonic() + chosen.time_limit
+    jobs = [(index, rows.iloc[index].to_dict(), chosen.source, chosen.nvrtc) for index in drawn if index not in kept]
+    with chosen.keep.open("a") as file, get_context("spawn").Pool(chosen.workers) as pool:
+        for line in pool.imap_unordered(counted_row, jobs):
+            kept[line["row"]] = line
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            if time.monotonic() > end:
+                break
     known = [index for index in drawn if index in kept]
     table = []
     for name, column in COUNTERS.items():
