@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,6 +48,8 @@ _SPACES = {AdviceKind.BANK_CONFLICTS: "shared", AdviceKind.UNCOALESCED: "global"
 _SHOWN_PLACES = 3
 _ALIKE = 0.01
 """Changes of one kind whose times differ by less, as a part: the milder one is named."""
+WithRegisters = Callable[[int, bool], KernelProfile | None]
+"""A launch compiled for so many registers a thread and executed, with its traffic or with that of the launch itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -202,14 +203,14 @@ def advise(analysis: Analysis) -> Advised:
     return advise_on(subject, analysis.with_registers)
 
 
-def advise_on(subject: Subject, with_registers: Callable[[int], KernelProfile | None]) -> Advised:
+def advise_on(subject: Subject, with_registers: WithRegisters) -> Advised:
     """What to change in an executed launch; ``with_registers`` compiles for fewer registers and executes what that gives."""
     now = subject.prediction.time.predicted_s
     found = [one for kind in _KINDS for one in kind(subject) if _meets_as(subject, one)]
     seconds = _predicted(subject, found)
     least = noise().least_difference
-    worth = [(one, then) for one, then in zip(found, seconds, strict=True) if then <= now * (1.0 - least)]
-    worth = _with_compiled_registers(subject, worth, with_registers)
+    most = now * (1.0 - least)
+    worth = [(one, then) for one, then in zip(found, seconds, strict=True) if then <= most]
     advice = [
         Advice(
             kind=candidate.kind,
@@ -219,8 +220,7 @@ def advise_on(subject: Subject, with_registers: Callable[[int], KernelProfile | 
             now_s=now,
             then_s=then,
         )
-        for candidate, then in worth
-        if then <= now * (1.0 - least)
+        for candidate, then in _with_compiled_registers(subject, worth, with_registers, most)
     ]
     excess = tuple(
         LineExcess(place=one.places[0], space=_SPACES[one.kind], excess_s=max(now - then, 0.0))
@@ -249,34 +249,43 @@ def _predicted(subject: Subject, candidates: Sequence[Candidate]) -> list[float]
 
 
 def _with_compiled_registers(
-    subject: Subject,
-    worth: Sequence[tuple[Candidate, float]],
-    with_registers: Callable[[int], KernelProfile | None],
+    subject: Subject, worth: Sequence[tuple[Candidate, float]], with_registers: WithRegisters, most_s: float
 ) -> list[tuple[Candidate, float]]:
     """Candidates and their times, those of fewer registers as the compiler makes them; gone where it does not.
 
     Code for fewer registers is no faster than the same code with more warps beside it. So the fastest are compiled and executed
-    first, and those that could not be the fastest any more are not.
+    first, and those that could not be the fastest any more are not. Times of at most ``most_s`` are worth it.
     """
     compiled: dict[int, tuple[Candidate, float]] = {}
-    best = math.inf
     for place in sorted(range(len(worth)), key=lambda place: worth[place][1]):
         candidate, then = worth[place]
         if candidate.verify_registers is None:
             compiled[place] = candidate, then
-        elif then <= best * (1.0 + _ALIKE) and (verified := _verified(subject, candidate, with_registers)) is not None:
-            compiled[place] = verified, _predicted(subject, [verified])[0]
-            best = min(best, compiled[place][1])
+        elif then <= most_s and (found := _as_compiled(subject, candidate, with_registers, most_s)) is not None:
+            compiled[place] = found
+            most_s = min(most_s, found[1] * (1.0 + _ALIKE))
     return [compiled[place] for place in sorted(compiled)]
 
 
-def _verified(
-    subject: Subject, candidate: Candidate, with_registers: Callable[[int], KernelProfile | None]
-) -> Candidate | None:
+def _as_compiled(
+    subject: Subject, candidate: Candidate, with_registers: WithRegisters, most_s: float
+) -> tuple[Candidate, float] | None:
+    """The candidate as the compiler makes it, and its time; None where it does not, or where that is more than ``most_s``.
+
+    Its caches are simulated where it is worth it with the traffic of the launch itself: spilled registers can only add to that.
+    """
+    for caches in (False, True):
+        verified = _verified(subject, candidate, with_registers, caches)
+        if verified is None or (then := _predicted(subject, [verified])[0]) > most_s:
+            return None
+    return verified, then
+
+
+def _verified(subject: Subject, candidate: Candidate, with_registers: WithRegisters, caches: bool) -> Candidate | None:
     """The candidate with the code that the compiler makes for so many registers; None where it does not."""
     assert candidate.verify_registers is not None
     try:
-        profile = with_registers(candidate.verify_registers)
+        profile = with_registers(candidate.verify_registers, caches)
     except PerfmodelError:
         return None
     if profile is None:

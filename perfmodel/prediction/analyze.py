@@ -29,7 +29,7 @@ from ..launch.launch import KernelCall, L2State, Launch
 from ..machine_code.instruction import MachineInstruction
 from ..machine_code.program import MachineCode
 from ..profiles.executed_profile import Effort, Execution, executable, execute
-from ..profiles.kernel_profile import Fidelity, KernelProfile, completed_by, stacked
+from ..profiles.kernel_profile import TRAFFIC_COUNTS, Fidelity, KernelProfile, completed_by, stacked
 from ..profiles.profile_cache import content_digest
 from ..profiles.user_launch import LaunchConfiguration, index3, launch_of, require_fits
 from ..simulator.execution import Code, execute_code
@@ -190,10 +190,11 @@ class Analysis(TimedResult):
             ),
         )
 
-    def with_registers(self, registers: int) -> KernelProfile | None:
+    def with_registers(self, registers: int, caches: bool = True) -> KernelProfile | None:
         """The profile of the same launch of the same PTX, assembled for at most so many registers a thread and executed.
 
-        None where the assembler takes more registers, as it does for a kernel that states its launch bounds.
+        None where the assembler takes more registers, as it does for a kernel that states its launch bounds. Without ``caches``
+        few blocks are executed: the traffic behind L1 is that of this launch, to which spilled registers can only add.
 
         Raises:
             CompileError: there is no PTX, or the assembler refuses.
@@ -202,8 +203,17 @@ class Analysis(TimedResult):
         compiled = compile_with_registers(self._compiled, self._request, registers)
         if int(compiled.resources.registers_per_thread) > registers:
             return None
-        gpu, effort = self.scenario.gpu, self._effort
-        return execute(compiled, self._launch, self._call, gpu, effort, remember=True).profile
+        gpu, effort, own = self.scenario.gpu, self._effort, self.execution.profile
+        profile = execute(compiled, self._launch, self._call, gpu, effort, remember=True, caches=caches).profile
+        if caches:
+            return profile
+        traffic = {name: getattr(own.counts, name) for name in TRAFFIC_COUNTS}
+        return replace(
+            profile,
+            counts=replace(profile.counts, **traffic),
+            touched_bytes=own.touched_bytes,
+            caches_simulated=own.caches_simulated,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The object of the JSON contract."""

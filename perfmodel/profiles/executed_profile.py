@@ -156,6 +156,7 @@ def execute(
     critical_path: bool = True,
     check: bool = False,
     remember: bool = False,
+    caches: bool = True,
 ) -> Execution:
     """Execute one launch of a compiled kernel, each block that is executed once for all that is asked of it.
 
@@ -176,6 +177,7 @@ def execute(
             the grid, or in all blocks where all are executed.
         remember: take what an earlier execution of the same code with the same arguments gave, and keep what this one gives, on
             disk. Another GPU for which the code is the same then executes nothing.
+        caches: simulate those of ``gpu``; without them far fewer blocks are executed, and the traffic behind L1 is unknown.
 
     Raises:
         SimulationError: the kernel cannot be executed on the CPU, or does something wrong that ends it.
@@ -191,6 +193,7 @@ def execute(
         effort=effort or Effort(),
         critical_path=critical_path,
         check=check,
+        caches=caches and gpu is not None,
     )
     try:
         return _executed(asked, remember)
@@ -213,6 +216,7 @@ class _Asked:
     effort: Effort
     critical_path: bool
     check: bool
+    caches: bool
 
     @property
     def trips(self) -> Mapping[int, int]:
@@ -236,7 +240,7 @@ def _executed(asked: _Asked, remember: bool) -> Execution:
     parts = (asked.compiled.key, launch, asked.call, effort.all_blocks, effort.seed)
     key = launch_key(*parts, asked.critical_path, asked.check, gpu is not None) if remember else None
     record_key = launch_key(*parts, "caches") if remember else None
-    traffic_key = launch_key(*parts, _without_clock(gpu)) if remember and gpu is not None else None
+    traffic_key = launch_key(*parts, _without_clock(gpu)) if remember and gpu is not None and asked.caches else None
     counted = _fetched(key)
     traffic = fetch(traffic_key, Hierarchy)
     record: CacheRecord | None = None
@@ -244,7 +248,7 @@ def _executed(asked: _Asked, remember: bool) -> Execution:
         counted, record = _execute(asked)
         _keep(key, counted)
         keep_caches(record_key, record)
-    if traffic is None and gpu is not None:
+    if traffic is None and gpu is not None and asked.caches:
         record = record or fetch_caches(record_key)
         if record is None:
             record = _record(asked, gpu, counted.shape)
@@ -295,7 +299,7 @@ def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
     follow = gpu is not None and asked.critical_path and isinstance(code, MachineCode)
     if follow:
         guests.append(Guest(blocks=traced_blocks(launch), make=WarpObserver, follow=True))
-    if gpu is not None:
+    if gpu is not None and asked.caches:
         make = partial(
             CacheObserver,
             launch,
@@ -330,9 +334,10 @@ def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
         )
     if follow:
         assert isinstance(code, MachineCode)
-        traces = traces_of(code, launch, found.observers[-2], found.followed, found.longest)
+        watching = found.observers[-2 if asked.caches else -1]
+        traces = traces_of(code, launch, watching, found.followed, found.longest)
         counted = replace(counted, profile=replace(counted.profile, traces=traces))
-    if gpu is None:
+    if gpu is None or not asked.caches:
         return counted, None
     if found.shape != grid_shape(launch):
         # the blocks beside which a block lies are others than the grid says

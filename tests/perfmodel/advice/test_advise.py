@@ -458,7 +458,7 @@ def kinds(found: Advised) -> set[AdviceKind]:
 
 def test_fewer_registers_are_named_where_the_compiler_makes_do_with_them() -> None:
     subject = crowded(255)  # one block of eight warps on an SM
-    found = advise_on(subject, lambda registers: with_registers(subject.profile, registers))
+    found = advise_on(subject, lambda registers, caches: with_registers(subject.profile, registers))
     change = next(one for one in found.changes if one.kind is AdviceKind.REGISTERS)
     assert change.finding == "255 registers per thread allow 8 of 64 warps per SM"
     assert change.change == (
@@ -470,8 +470,28 @@ def test_fewer_registers_are_named_where_the_compiler_makes_do_with_them() -> No
 def test_fewer_registers_are_not_named_where_what_the_compiler_makes_is_no_faster() -> None:
     subject = crowded(255)
 
-    def refuse(registers: int) -> KernelProfile:
+    def refuse(registers: int, caches: bool) -> KernelProfile:
         raise CompileError("no PTX")
 
-    assert AdviceKind.REGISTERS not in kinds(advise_on(subject, lambda registers: subject.profile))
+    assert AdviceKind.REGISTERS not in kinds(advise_on(subject, lambda registers, caches: subject.profile))
     assert AdviceKind.REGISTERS not in kinds(advise_on(subject, refuse))
+
+
+def test_caches_of_code_with_fewer_registers_are_simulated_where_that_may_be_worth_it() -> None:
+    subject = crowded(255)
+    asked: list[tuple[int, bool]] = []
+
+    def slow(registers: int, caches: bool) -> KernelProfile:
+        asked.append((registers, caches))
+        return subject.profile
+
+    def quick(registers: int, caches: bool) -> KernelProfile:
+        asked.append((registers, caches))
+        return with_registers(subject.profile, registers)
+
+    advise_on(subject, slow)
+    assert asked
+    assert not any(caches for _, caches in asked)
+    asked.clear()
+    advise_on(subject, quick)
+    assert asked[:2] == [(64, False), (64, True)]
