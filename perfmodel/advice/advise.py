@@ -274,11 +274,15 @@ def _as_compiled(
 
     Its caches are simulated where it is worth it with the traffic of the launch itself: spilled registers can only add to that.
     """
+    found = None
     for caches in (False, True):
         verified = _verified(subject, candidate, with_registers, caches)
-        if verified is None or (then := _predicted(subject, [verified])[0]) > most_s:
+        if verified is None:
             return None
-    return verified, then
+        found = verified, _predicted(subject, [verified])[0]
+        if found[1] > most_s:
+            return None
+    return found
 
 
 def _verified(subject: Subject, candidate: Candidate, with_registers: WithRegisters, caches: bool) -> Candidate | None:
