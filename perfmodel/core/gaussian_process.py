@@ -2,8 +2,9 @@
 
 The covariance of two configurations is a sum of three parts: one in which every two parameters have an effect together (the
 second order of an additive process: Duvenaud, Nickisch and Rasmussen 2011), one for the products of every two amounts, and one in
-which all parameters act together. Along an axis it is Matérn's of order 5/2. Length scales, variances and noise maximise the
-posterior density: with few runs their prior keeps them from being too sure.
+which all parameters act together. Along an axis it is Matérn's of order 5/2, but a part of it is an offset that each value has
+of its own: what 48 threads take need not lie between what 32 and 64 take. Length scales, variances, the offsets' part and noise
+maximise the posterior density: with few runs their prior keeps them from being too sure.
 
 Libraries have no such process that is extended by one run at a time: here a further run costs n·k operations for n configurations
 and k runs.
@@ -26,12 +27,18 @@ _SQRT5 = math.sqrt(5.0)
 _LEAST_VARIANCE = 1e-10
 _JITTER = 1e-8
 _LEAST_CORRELATION = 1e-300
-_LENGTH_PRIOR = (0.0, 0.5)
+_LENGTH_PRIOR = (0.3, 0.7)
 """Mean and deviation of the logarithm of a length scale; the unit is the deviation of the axis."""
+_SMOOTH_LENGTH_PRIOR = (0.0, 0.5)
+"""The same where values have no offsets: a long scale would be too sure of what lies between two values."""
 _VARIANCE_DEVIATION = 1.0
 """Of the logarithm of a part's variance."""
+_OFFSET_PRIOR = (math.log(0.03), 1.0)
+"""Of the logarithm of the part of an axis's correlation that each value has of its own."""
 _NOISE_PRIOR = (math.log(1e-3), 1.0)
 _LENGTH_BOUNDS = (-2.5, 4.0)
+_OFFSET_BOUNDS = (-7.0, -0.7)
+_NO_OFFSET = -50.0
 _VARIANCE_BOUNDS = (-9.0, 3.0)
 _NOISE_BOUNDS = (-12.0, -2.0)
 _FIT_STEPS = 40
@@ -43,31 +50,37 @@ _FILLED_FROM = 128
 class _Scales:
     """Logarithms of the scales of a process of k axes, in the order of the vector that is fitted.
 
-    The vector holds the length scales of the axes, that of products, the variances of the three parts (pairs, products, all) and
-    the noise.
+    The vector holds the length scales of the axes, that of products, the offsets' part, the variances of the three parts (pairs,
+    products, all) and the noise.
     """
 
     vector: Floats
 
     @classmethod
-    def prior(cls, axes: int, variance: float) -> tuple[Floats, Floats]:
+    def prior(cls, axes: int, variance: float, *, offsets: bool) -> tuple[Floats, Floats]:
         """Means and deviations, where this variance is expected of each part."""
+        lengths, offset = (_LENGTH_PRIOR, _OFFSET_PRIOR) if offsets else (_SMOOTH_LENGTH_PRIOR, (_NO_OFFSET, 1.0))
         of_variance = (math.log(variance), _VARIANCE_DEVIATION)
-        both = np.array([_LENGTH_PRIOR] * (axes + 1) + [of_variance] * 3 + [_NOISE_PRIOR])
+        both = np.array([lengths] * (axes + 1) + [offset] + [of_variance] * 3 + [_NOISE_PRIOR])
         return both[:, 0], both[:, 1]
 
     @classmethod
-    def bounds(cls, axes: int) -> list[tuple[float, float]]:
+    def bounds(cls, axes: int, *, offsets: bool) -> list[tuple[float, float]]:
         """What each may be."""
-        return [_LENGTH_BOUNDS] * (axes + 1) + [_VARIANCE_BOUNDS] * 3 + [_NOISE_BOUNDS]
+        offset = _OFFSET_BOUNDS if offsets else (_NO_OFFSET, _NO_OFFSET)
+        return [_LENGTH_BOUNDS] * (axes + 1) + [offset] + [_VARIANCE_BOUNDS] * 3 + [_NOISE_BOUNDS]
 
     @property
     def lengths(self) -> Floats:
-        return self.vector[:-5]
+        return self.vector[:-6]
 
     @property
     def product_length(self) -> float:
-        return float(self.vector[-5])
+        return float(self.vector[-6])
+
+    @property
+    def offset(self) -> float:
+        return math.exp(float(self.vector[-5]))
 
     @property
     def variances(self) -> tuple[float, float, float]:
@@ -85,6 +98,7 @@ class Process:
     Args:
         axes: of the configurations.
         variance: what is expected of the variance of each part before anything is known.
+        offsets: whether each value of a parameter may have an effect of its own, which its neighbours do not share.
 
     >>> from .axes import axes_of
     >>> process = Process(axes_of({"block": [32, 64, 128, 256, 512]}))
@@ -95,10 +109,11 @@ class Process:
     (True, True)
     """
 
-    def __init__(self, axes: Sequence[Axis], variance: float = 0.3) -> None:
+    def __init__(self, axes: Sequence[Axis], variance: float = 0.3, *, offsets: bool = True) -> None:
         self._axes, self._products = tuple(axes), product_axes(axes)
         self._places: list[int] = []
-        self._prior = _Scales.prior(len(self._axes), variance)
+        self._prior = _Scales.prior(len(self._axes), variance, offsets=offsets)
+        self._bounds = _Scales.bounds(len(self._axes), offsets=offsets)
         self._scales = _Scales(self._prior[0])
         self._begin()
 
@@ -110,8 +125,12 @@ class Process:
     def _begin(self) -> None:
         """Tables along the axes for the present scales, and no run."""
         scales = self._scales
-        self._tables = [_matern(a.distances, log)[0] for a, log in zip(self._axes, scales.lengths, strict=True)]
-        self._product_tables = [_matern(axis.distances, scales.product_length)[0] for axis in self._products]
+        self._tables = [
+            _correlation(a.distances, log, scales.offset)[0] for a, log in zip(self._axes, scales.lengths, strict=True)
+        ]
+        self._product_tables = [
+            _correlation(axis.distances, scales.product_length, scales.offset)[0] for axis in self._products
+        ]
         size = len(self._axes[0].codes)
         self._factor = np.zeros((0, 0))
         self._solved = np.zeros((0, size))
@@ -173,7 +192,7 @@ class Process:
             self._scales.vector,
             jac=True,
             method="L-BFGS-B",
-            bounds=_Scales.bounds(len(self._axes)),
+            bounds=self._bounds,
             options={"maxiter": _FIT_STEPS},
         )
         self._scales = _Scales(np.asarray(found.x, np.float64))
@@ -188,11 +207,13 @@ def _along(axes: Sequence[Axis], tables: Sequence[Floats], place: int) -> list[F
     return [table[axis.codes[place]][axis.codes] for axis, table in zip(axes, tables, strict=True)]
 
 
-def _matern(distances: Floats, log_length: float) -> tuple[Floats, Floats]:
-    """Correlation at these distances, and its derivative by the logarithm of the length scale."""
+def _correlation(distances: Floats, log_length: float, offset: float) -> tuple[Floats, Floats, Floats]:
+    """Correlation at these distances, and its derivatives by the logarithms of the length scale and of the offsets' part."""
     scaled = _SQRT5 * distances * math.exp(-log_length)
     decay = np.exp(-scaled)
-    return (1.0 + scaled + scaled**2 / 3.0) * decay, scaled**2 * (1.0 + scaled) / 3.0 * decay
+    smooth, slope = (1.0 + scaled + scaled**2 / 3.0) * decay, scaled**2 * (1.0 + scaled) / 3.0 * decay
+    own = offset * ((distances == 0.0) - smooth)
+    return smooth + own, (1.0 - offset) * slope, own
 
 
 def _pairs(rows: Sequence[Floats]) -> Floats:
@@ -208,25 +229,29 @@ def _log_density(
 ) -> tuple[float, Floats]:
     """Logarithm of the density of values, and its derivatives by the scales, in their order."""
     count = len(parts)
-    both = [_matern(part, log) for part, log in zip(parts, scales.lengths, strict=True)]
-    rows = [row for row, _ in both]
-    of_products = [_matern(part, scales.product_length) for part in product_parts]
+    both = [_correlation(part, log, scales.offset) for part, log in zip(parts, scales.lengths, strict=True)]
+    rows = [row for row, _, _ in both]
+    of_products = [_correlation(part, scales.product_length, scales.offset) for part in product_parts]
     pair_variance, product_variance, every_variance = scales.variances
     pairs, every, total = _pairs(rows), np.prod(rows, axis=0), np.sum(rows, axis=0)
     zero = np.zeros_like(every)
-    products = np.mean([row for row, _ in of_products], axis=0) if of_products else zero
-    product_slope = np.mean([slope for _, slope in of_products], axis=0) if of_products else zero
+    products = np.mean([row for row, _, _ in of_products], axis=0) if of_products else zero
+    product_slope = np.mean([slope for _, slope, _ in of_products], axis=0) if of_products else zero
+    product_own = np.mean([own for _, _, own in of_products], axis=0) if of_products else zero
     covariance = pair_variance * pairs + product_variance * products + every_variance * every
     covariance[np.diag_indices(len(values))] += scales.noise
     factor = cholesky(covariance, lower=True)
     weights = cho_solve((factor, True), values)
     pull = 0.5 * (np.outer(weights, weights) - cho_solve((factor, True), np.eye(len(values))))
     found = []
-    for row, slope in both:
-        by_pairs = slope if count == 1 else 2.0 * (total - row) * slope / (count * (count - 1))
-        by_every = every * slope / np.maximum(row, _LEAST_CORRELATION)
-        found.append(np.sum(pull * (pair_variance * by_pairs + every_variance * by_every)))
+    by_offset = product_variance * np.sum(pull * product_own)
+    for row, slope, own in both:
+        by_pairs = 1.0 if count == 1 else 2.0 * (total - row) / (count * (count - 1))
+        by_row = pull * (pair_variance * by_pairs + every_variance * every / np.maximum(row, _LEAST_CORRELATION))
+        found.append(np.sum(by_row * slope))
+        by_offset += np.sum(by_row * own)
     found.append(product_variance * np.sum(pull * product_slope))
+    found.append(by_offset)
     found += [
         np.sum(pull * part) * variance
         for part, variance in zip((pairs, products, every), scales.variances, strict=True)
@@ -243,7 +268,7 @@ def filled(axes: Sequence[Axis], values: Floats) -> Floats:
     if len(known) == len(values):
         return values
     known = known[np.linspace(0, len(known) - 1, min(len(known), _FILLED_FROM)).astype(np.intp)]
-    process = Process(axes)
+    process = Process(axes, offsets=False)
     for place in known:
         process.add(int(place))
     mean = float(values[known].mean())

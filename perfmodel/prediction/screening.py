@@ -60,7 +60,7 @@ class Screening:
     def __post_init__(self) -> None:
         from ..core.gaussian_process import Process  # with SciPy's optimizer, which takes long to import
 
-        self._process = Process(axes(self.batch), VARIANCE)
+        self._process = Process(axes(self.batch), VARIANCE, offsets=False)
 
     def note(self, indices: Sequence[int], seconds: Floats) -> None:
         """The compiled times of some candidates, infinite where one does not compile or fit."""

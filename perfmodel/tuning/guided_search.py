@@ -3,8 +3,9 @@
 The logarithm of a time is what the model predicts plus a Gaussian process over the parameters, in which the
 prediction is an axis of its own: where the model misleads, runs say so. The first runs are the predicted best and the predicted
 best of each variant, since a model may misjudge one as a whole. Then the next configuration is the one with the largest expected
-improvement (Jones, Schonlau and Welch 1998); every third is a neighbour of the fastest so far, however sure the process
-is of itself. The search ends where no configuration is expected to improve on the best by more than ``tolerance``.
+improvement (Jones, Schonlau and Welch 1998). Of three runs one is a neighbour of the fastest so far, however sure the process is
+of itself, and one is chosen as if the process were much less sure than it says: so the search leaves a valley that is not the
+deepest. The search ends where no configuration is expected to improve on the best by more than ``tolerance``.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ UNGUIDED_RUNS = 4
 """Configurations, spread over the space, before the first estimate, where nothing is predicted."""
 _DRAWN = 3
 """Configurations that are drawn for each of these; the one that is farthest from the others is taken."""
-_NEIGHBOUR_EVERY = 3
-"""Each so many runs a neighbour of the best is measured."""
+_CYCLE = 3
+"""Of so many runs one is a neighbour of the best, and one explores."""
+_EXPLORING = 3.0
+"""Deviations are taken to be so many times as large where a run explores."""
 _PATIENCE = 0.25
 """Runs in a row that promise too little before a search ends, as a part of all: who has seen few runs is too sure of himself."""
 _LEAST_PATIENCE = 10
@@ -196,16 +199,15 @@ class GuidedSearch:
         mean, deviation = self._process.posterior(ratios)
         expected = mean[left] + usual + self._expected[left]
         gain = min(log_s) - expected
-        standard = gain / deviation[left]
-        density = np.exp(-0.5 * standard**2) / math.sqrt(2.0 * math.pi)
-        gains = gain * ndtr(standard) + deviation[left] * density
         chances = self._chances_to_run()[left]
-        gains = gains * chances
+        gains = _expected_gains(gain, deviation[left]) * chances
         self._idle = self._idle + 1 if gains.max() < self.tolerance else 0
         if self._idle > max(_LEAST_PATIENCE, _PATIENCE * len(log_s)):
             return None, math.nan
+        if len(log_s) % _CYCLE == 1:
+            gains = _expected_gains(gain, _EXPLORING * deviation[left]) * chances
         place = int(np.argmax(gains))
-        if len(log_s) % _NEIGHBOUR_EVERY == 0:
+        if len(log_s) % _CYCLE == 0:
             near = np.flatnonzero(self._is_neighbour(self._process.places[int(np.argmin(log_s))])[left])
             if len(near):
                 place = int(near[np.argmin(expected[near] - np.log(chances[near]))])
@@ -225,3 +227,10 @@ class GuidedSearch:
             for index in self._failed:
                 failed += self._process.together(index)
         return np.asarray((ran / (ran + failed)) ** 2, np.float64)
+
+
+def _expected_gains(gain: Floats, deviation: Floats) -> Floats:
+    """How far each is expected to fall below the best, by the gain in the mean and the deviation."""
+    standard = gain / deviation
+    density = np.exp(-0.5 * standard**2) / math.sqrt(2.0 * math.pi)
+    return np.asarray(gain * ndtr(standard) + deviation * density, np.float64)
