@@ -4,7 +4,8 @@ SMs whose requests join get one answer, so they go on together: four SMs that as
 what they wait for comes in common. A request for other sectors of the same half of a line ends the joining of those before
 (micro-benchmark ``burst``). What each waits for alone, and what its own work takes longer, drives them apart: places of
 lines in L2, requests that queue, blocks of an SM that share it. DRAM brings SMs together again: who comes late finds in L2 what
-others have waited for (micro-benchmark ``drift`` on an H200).
+others have waited for (micro-benchmark ``drift`` on an H200). GPCs that are simulated together share L2, sector by sector, and
+DRAM; where one stands for all, others ask DRAM for what they share with it at times that are drawn.
 
 All resident blocks of an SM begin together. A block asks for what it misses in a round trip, waits for all of it, and works
 until the next one. An SM works for all blocks that have their data at once, for the oldest most: where a step takes it longer
@@ -24,7 +25,7 @@ from itertools import cycle, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES
+from ..core.constants import BANK_BYTES, LINE_BYTES, SECTOR_BYTES, SECTORS_PER_LINE
 from ..gpus.gpu import Gpu
 from .fitted_shares import shares
 from .l1 import with_own_stacks
@@ -39,6 +40,8 @@ _SM_BITS = 50
 _DRAWN = 4096
 """Random numbers of each kind that are drawn; more than so many repeat them."""
 _LONG_AGO = -1e18
+_SECTORS = tuple(0xFF << (8 * sector) for sector in range(SECTORS_PER_LINE))
+"""The words of the sectors of a line, as bits."""
 _HALVES = 0xFFFF, 0xFFFF_0000
 """The words of the halves of a line, as bits."""
 
@@ -121,20 +124,23 @@ def merged_traffic(
     >>> merged_traffic(both, [two_sms], 1024, pace, load_gpu("h200"))[0]  # they miss two sectors each, ask once
     MergedTraffic(blocks=2, loaded=4, asked=4, requests=2)
     """
-    loaded = asked = requests = 0
-    ends = []
-    for number, sms in enumerate(gpcs):
-        port = _Port(pace, gpu, len(sms))
-        lines = max(round(l1_bytes / LINE_BYTES), 1) if cached else 0
-        run = [
-            _Sm(accesses, blocks, sm, lines, together or len(blocks), warmed_up_by, port)
-            for sm, blocks in enumerate(sms)
-        ]
-        _go(run, [[0.0] * len(sm.blocks) for sm in run] if begins is None else begins[number].tolist())
-        loaded += sum(sm.loaded for sm in run)
-        asked += sum(sm.asked for sm in run)
-        requests += port.requests
-        ends.append(_table([sm.ends for sm in run]))
+    lines = max(round(l1_bytes / LINE_BYTES), 1) if cached else 0
+    memory = _Memory(pace, gpu, [len(sms) for sms in gpcs])
+    ports = [_Port(pace, gpu, memory, len(sms), number) for number, sms in enumerate(gpcs)]
+    run = [
+        [_Sm(accesses, blocks, sm, lines, together or len(blocks), warmed_up_by, port) for sm, blocks in enumerate(sms)]
+        for sms, port in zip(gpcs, ports, strict=True)
+    ]
+    every = [sm for sms in run for sm in sms]
+    if begins is None:
+        starts = [[0.0] * len(sm.blocks) for sm in every]
+    else:
+        starts = [times for of_gpc in begins for times in of_gpc.tolist()]
+    _go(every, starts)
+    loaded = sum(sm.loaded for sm in every)
+    asked = sum(sm.asked for sm in every)
+    requests = sum(port.requests for port in ports)
+    ends = [_table([sm.ends for sm in sms]) for sms in run]
     blocks = sum(len(run) - warmed_up_by for sms in gpcs for run in sms)
     return MergedTraffic(blocks=blocks, loaded=loaded, asked=asked, requests=requests), ends
 
@@ -185,34 +191,27 @@ def _speeds(blocks: int) -> tuple[float, ...]:
     return tuple((left / left.sum()).tolist())
 
 
-class _Port:
-    """Where the requests of a GPC's SMs join, and L2 and DRAM behind it, of which other GPCs take their parts."""
+class _Memory:
+    """What L2 holds, and DRAM, which the GPCs share that are simulated; of one alone others take their parts."""
 
-    def __init__(self, pace: Pace, gpu: Gpu, sms: int) -> None:
+    def __init__(self, pace: Pace, gpu: Gpu, sms: Sequence[int]) -> None:
         from scipy.special import ndtri
 
-        self.pace, self.gpu, self.requests = pace, gpu, 0
-        sector = SECTOR_BYTES * gpu.boost_clock_hz * gpu.sm_count / sms / pace.share
-        self._l2_sector_cycles = sector / gpu.l2_read_bytes_per_s
-        self._dram_sector_cycles = sector / gpu.dram_read_bytes_per_s
-        self._l2_free = self._dram_free = 0.0
-        self._joining: dict[int, dict[int, tuple[float, float, int]]] = {}
-        """Of a line the requests that others join, by their words: until when, when they come, and how many have joined."""
+        self._gpu, one_gpc = gpu, len(sms) == 1
+        of_dram = sum(sms) / gpu.sm_count if one_gpc else 1.0
+        sector = SECTOR_BYTES * gpu.boost_clock_hz / gpu.dram_read_bytes_per_s
+        self._dram_sector_cycles = sector / of_dram / pace.share
+        self._dram_free = 0.0
         self._in_l2: dict[int, float] = {}
-        """When L2 has each line that it has been asked for."""
+        """When L2 has each sector that it has been asked for."""
         self._of_trips: dict[int, tuple[int, float, float]] = {}
         """Of each round trip how many blocks have begun it, the mean of the times, and the squares of the distances to it."""
         rng = np.random.default_rng(_SEED)
-        self.works: Iterator[float] = cycle(
-            (pace.works_cycles * (1.0 + shares().works_spread * rng.standard_normal(_DRAWN))).tolist()
-        )
-        self._slices: Iterator[float] = cycle((2.0 * shares().slice_cycles * rng.random(_DRAWN)).tolist())
         self._held: Iterator[bool] = cycle((rng.random(_DRAWN) >= pace.in_dram).tolist())
-        first = rng.random(_DRAWN) ** (1.0 / max(pace.gpcs_of_line - 1.0, 1e-9))
+        others = pace.gpcs_of_line - 1.0 if one_gpc else 0.0
+        self._others_ask = others > 0.0
+        first = rng.random(_DRAWN) ** (1.0 / max(others, 1e-9))
         self._others: Iterator[float] = cycle(ndtri(np.clip(1.0 - first, 1e-9, 1.0 - 1e-9)).tolist())
-        self._merging, self._merged = shares().merging_cycles, gpu.l2_requests_merged
-        self.other_lines_cycles = gpu.l2_latency_cycles if pace.share < 1.0 else 0.0
-        """For which a block waits in a round trip for lines that are not looked at, of which some are missed."""
 
     def begins_trip(self, trip: int, time: float) -> None:
         """Take note of when a block begins a round trip."""
@@ -220,6 +219,51 @@ class _Port:
         distance, count = time - mean, count + 1
         mean += distance / count
         self._of_trips[trip] = count, mean, squares + distance * (time - mean)
+
+    def in_l2(self, line: int, mask: int, time: float, trip: int) -> float:
+        """When L2 has sectors of a line, by their words, that are asked for at a time, in a round trip."""
+        came, missing = _LONG_AGO, []
+        for sector, words in enumerate(_SECTORS):
+            if mask & words:
+                since = self._in_l2.get(SECTORS_PER_LINE * line + sector)
+                if since is None:
+                    missing.append(SECTORS_PER_LINE * line + sector)
+                else:
+                    came = max(came, since)
+        if missing:
+            since = _LONG_AGO if next(self._held) else self._from_dram(time, trip, len(missing))
+            self._in_l2.update(dict.fromkeys(missing, since))
+            came = max(came, since)
+        return came
+
+    def _from_dram(self, time: float, trip: int, sectors: int) -> float:
+        """When DRAM gives a line that is asked for at a time, if no GPC that is not simulated has done so before."""
+        if self._others_ask:
+            count, mean, squares = self._of_trips[trip]
+            time = min(time, mean + (squares / count) ** 0.5 * next(self._others))
+        served = max(time, self._dram_free)
+        self._dram_free = served + sectors * self._dram_sector_cycles
+        return served + self._gpu.dram_latency_cycles
+
+
+class _Port:
+    """Where the requests of a GPC's SMs join, and its part of L2."""
+
+    def __init__(self, pace: Pace, gpu: Gpu, memory: _Memory, sms: int, number: int) -> None:
+        self.pace, self.gpu, self.memory, self.requests = pace, gpu, memory, 0
+        sector = SECTOR_BYTES * gpu.boost_clock_hz * gpu.sm_count / sms / pace.share
+        self._l2_sector_cycles = sector / gpu.l2_read_bytes_per_s
+        self._l2_free = 0.0
+        self._joining: dict[int, dict[int, tuple[float, float, int]]] = {}
+        """Of a line the requests that others join, by their words: until when, when they come, and how many have joined."""
+        rng = np.random.default_rng(_SEED + number)
+        self.works: Iterator[float] = cycle(
+            (pace.works_cycles * (1.0 + shares().works_spread * rng.standard_normal(_DRAWN))).tolist()
+        )
+        self._slices: Iterator[float] = cycle((2.0 * shares().slice_cycles * rng.random(_DRAWN)).tolist())
+        self._merging, self._merged = shares().merging_cycles, gpu.l2_requests_merged
+        self.other_lines_cycles = gpu.l2_latency_cycles if pace.share < 1.0 else 0.0
+        """For which a block waits in a round trip for lines that are not looked at, of which some are missed."""
 
     def answered(self, line: int, mask: int, time: float, trip: int, counts: bool) -> float:
         """When a request for sectors of a line, by their words, made at a time in a round trip of its block, is answered."""
@@ -231,24 +275,13 @@ class _Port:
         self._joining[line] = pending = {words: one for words, one in pending.items() if not _of_one_half(words, mask)}
         sectors = _sectors(mask)
         self.requests += sectors * counts
-        in_l2 = self._in_l2.get(line)
-        if in_l2 is None:
-            in_l2 = self._in_l2[line] = _LONG_AGO if next(self._held) else self._from_dram(time, trip, sectors)
+        in_l2 = self.memory.in_l2(line, mask, time, trip)
         served = max(time, self._l2_free)
         self._l2_free = served + sectors * self._l2_sector_cycles
         came = max(served + self.gpu.l2_latency_cycles, in_l2) + next(self._slices)
         until = max(time, in_l2 - self.gpu.l2_latency_cycles) + self._merging
         pending[mask] = until, came, 1
         return came
-
-    def _from_dram(self, time: float, trip: int, sectors: int) -> float:
-        """When DRAM gives a line that this GPC asks for at a time, if no other one has done so before."""
-        if self.pace.gpcs_of_line > 1.0:
-            count, mean, squares = self._of_trips[trip]
-            time = min(time, mean + (squares / count) ** 0.5 * next(self._others))
-        served = max(time, self._dram_free)
-        self._dram_free = served + sectors * self._dram_sector_cycles
-        return served + self.gpu.dram_latency_cycles
 
 
 class _Sm:
@@ -345,7 +378,7 @@ class _Sm:
     def _asked(self, block: int, trip: int, lines: list[tuple[int, int, bool]]) -> float:
         """A block makes a round trip: when it has all that it loads."""
         port, counts = self._port, block >= self._warmed_up_by
-        port.begins_trip(trip, self.now)
+        port.memory.begins_trip(trip, self.now)
         came, free = self.now + port.other_lines_cycles, max(self.now, self._port_free)
         for line, words, load in lines:
             held, since, _, _ = self._l1.get(line, (0, _LONG_AGO, 0, -1))
