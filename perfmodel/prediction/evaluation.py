@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.counts import Counts
 from ..families.base import Batch, Check, Family
+from ..gpus.gpu import Gpu
 from ..gpus.occupancy import Occupancy
 from ..launch.launch import L2State
 from ..memory.l2 import written_by_the_end
@@ -87,8 +88,8 @@ def _followed(
 ) -> tuple[NDArray[np.float64], Terms, NDArray[np.bool_]]:
     """Times by the model of one SM where the warps of a launch were followed, and what they waited for.
 
-    Code that the SM's instruction cache does not hold is left to the closed form: the beginning of a warp's way, which is what is
-    followed of it, says too little of how it is fetched.
+    Code that the SM's instruction cache does not hold takes no less than by the closed form where a scheduler has several warps:
+    those that are followed keep step and share what they fetch, while others go apart.
 
     No launch is faster than its atomics, which queue in L2, where one SM does not see those of the others.
 
@@ -103,7 +104,8 @@ def _followed(
     known = (
         np.array([one is not None for one in traces], np.bool_) & (blocks_per_sm > 0) & (not scenario.own_coefficients)
     )
-    known &= np.broadcast_to(profile.resources.code_bytes, len(seconds)) <= scenario.gpu.instruction_cache_l1_bytes
+    fetched = np.broadcast_to(profile.resources.code_bytes, len(seconds)) > scenario.gpu.instruction_cache_l1_bytes
+    fetched = fetched & (_most_warps_of_an_sm(profile, blocks_per_sm, scenario.gpu) > scenario.gpu.schedulers_per_sm)
     if not known.any():
         return seconds, terms, known
     seconds, touched = seconds.copy(), np.broadcast_to(profile.touched_bytes, len(seconds))
@@ -119,10 +121,17 @@ def _followed(
             touched_bytes=float(touched[index]),
         )
         queued = float(np.broadcast_to(terms.atomics, len(seconds))[index]) + scenario.gpu.empty_kernel_s
-        seconds[index] = max(found.seconds, queued)
+        seconds[index] = max(found.seconds, queued, seconds[index] if fetched[index] else 0.0)
         for name, share in found.waits().items():
             waits[name][index] = share * found.seconds
     return seconds, replace(terms, **waits), known
+
+
+def _most_warps_of_an_sm(profile: KernelProfile, blocks_per_sm: NDArray[np.int64], gpu: Gpu) -> NDArray[np.float64]:
+    """Warps that share an SM at most, shape ``(n,)``."""
+    launch = profile.launch
+    blocks = np.minimum(np.ceil(launch.blocks / gpu.sm_count), blocks_per_sm)
+    return np.asarray(blocks * launch.warps_per_block, np.float64)
 
 
 def evaluate_batch(

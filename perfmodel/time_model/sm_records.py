@@ -201,7 +201,8 @@ class Run(NamedTuple):
     """What `simulate_sm` gives: cycles, instructions issued, ends of blocks in order, stalled warp cycles by `Stall`.
 
     ``wave_cycles``: when as many instructions had been issued as the blocks have that share the SM; ``atomics``: when L2 has done
-    all reductions; ``left``: instructions that each warp still has before it that has not ended, of blocks that have ``begun``.
+    all reductions; ``left``: instructions that each warp still has before it, shape ``(places, warps of a block)``, of blocks
+    that have ``begun``; ``homes``: the scheduler of each; ``memory_cycles``: how long L2 or DRAM has been busy, the longer.
     """
 
     cycles: float
@@ -211,7 +212,9 @@ class Run(NamedTuple):
     stalls: Floats
     atomics: float
     left: Integers
+    homes: Integers
     begun: int
+    memory_cycles: float
 
     def warp_cycles(self) -> float:
         """Cycles from one instruction of a warp to its next one where no other warp is in its way, nor waits for it."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from .sm_records import Code, Floats, Integers, Machine, Paths, Run
 from .sm_simulation import simulate
-from .sm_state import ATOMICS, BEGUN, END, OFFSET, OVER, STRETCH, Warps, sm_at_start
+from .sm_state import ATOMICS, BEGUN, DRAM_BUSY, END, L2_BUSY, OFFSET, OVER, STRETCH, Warps, sm_at_start
 
 
 def simulate_sm(
@@ -39,8 +39,18 @@ def simulate_sm(
     cycles, wave, issued = simulate(code, paths, _as_record(machine), sm, resident, blocks, budget, kept)
     finished = sm.blocks.finished[: sm.blocks.numbers[OVER]]
     begun = int(sm.blocks.numbers[BEGUN])
+    servers, shape = sm.memory.servers, (-1, paths.warps_per_block)
     return Run(
-        cycles, wave, issued, finished, sm.stalls, float(sm.memory.servers[ATOMICS]), _left(paths, sm.warps), begun
+        cycles=cycles,
+        wave_cycles=wave,
+        issued=issued,
+        finished=finished,
+        stalls=sm.stalls,
+        atomics=float(servers[ATOMICS]),
+        left=_left(paths, sm.warps).reshape(shape),
+        homes=sm.warps.home.reshape(shape),
+        begun=begun,
+        memory_cycles=float(max(servers[L2_BUSY], servers[DRAM_BUSY])),
     )
 
 
@@ -53,8 +63,8 @@ def _as_record(machine: Machine) -> Any:
 
 
 def _left(paths: Paths, warps: Warps) -> Integers:
-    """Instructions that warps which have begun still have before them, one element for each of these."""
+    """Instructions that each warp still has before it."""
     ends = np.append(0, np.cumsum(paths.length))
     stretch, end = warps.places[:, STRETCH], warps.places[:, END]
     left = np.where(stretch < end, ends[end] - ends[stretch] - warps.places[:, OFFSET], 0)
-    return np.asarray(left[left > 0], np.int64)
+    return np.asarray(left, np.int64)

@@ -220,9 +220,13 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
 
 
 def _homes(places: int, warps: int, schedulers: int) -> tuple[Integers, Integers]:
-    """Scheduler of each warp, and the warps of each scheduler (-1 behind the last): every block begins with another one."""
+    """Scheduler of each warp, and the warps of each scheduler (-1 behind the last).
+
+    They take turns, also from block to block; where a block has as many for each, the next block begins one further on
+    (`validation/data/h200-warp-schedulers.json`).
+    """
     block, warp = np.divmod(np.arange(places * warps), warps)
-    home = (warp + block) % schedulers
+    home = (block * (warps if warps % schedulers else 1) + warp) % schedulers
     members = np.full((schedulers, places * warps), -1, np.int64)
     for scheduler in range(schedulers):
         own = np.flatnonzero(home == scheduler)

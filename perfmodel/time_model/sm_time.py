@@ -12,7 +12,7 @@ from ..core.constants import CONSTANT_LINE_BYTES, LINE_BYTES, SECTOR_BYTES, WARP
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import Launch
-from ..machine_code.issue_table import Wait
+from ..machine_code.issue_table import Pipe, Wait
 from ..machine_code.schedule import warp_latencies
 from ..memory.l2 import stay_in_l2
 from ..profiles.warp_traces import WarpTraces
@@ -20,6 +20,7 @@ from .sm_costs import code_of, constant_lines, constant_sets, split_fma
 from .sm_loads import Loads, bulk_events, dram_share, fresh_requests, loads_of
 from .sm_model import SmModel, sm_model
 from .sm_records import Code, Machine, Paths, Run, Stall
+from .sm_tail import Pace, rest_cycles
 
 Floats = NDArray[np.float64]
 
@@ -280,18 +281,21 @@ def _launch_cycles(
     most = max(_LEAST_WAVES * held, min(SIMULATED_WAVES * held, int(budget / max(followed, 1.0))))
     simulated = min(math.ceil(average), most)
     run = simulate_sm(code, paths, machine, resident, simulated, budget, held)
-    lone_cycles = run.warp_cycles()
+    pace, rate = None, 0.0
     if len(run.finished) < simulated:
         # how fast the last warps go on says one by itself, but for what it alone waits for as it begins
         alone = simulate_sm(code, _longest_warp(paths, traces), machine, 1, 1, budget // _LONE_PART)
-        lone_cycles = min(lone_cycles, alone.warp_cycles())
-    cycles = _whole(run, lone_cycles, simulated, average, held, followed, machine.first_cycles)
+        rate = _rate(run, followed, held, machine.first_cycles)
+        own, shared = _busiest(traces, code, run)
+        homes = run.homes[run.left > 0] if run.left.any() else run.homes.ravel()
+        pace = Pace.of(rate, min(run.warp_cycles(), alone.warp_cycles()), own, shared, homes)
+    cycles = _whole(run, traces, pace, simulated, average, resident, held, rate)
     left = max(0.0, run.atomics - run.cycles)
-    own = float(traces.instructions.mean())
-    cycles *= own / max(followed, 1.0)
+    whole = float(traces.instructions.mean())
+    cycles *= whole / max(followed, 1.0)
     if blocks > 1.0:
         # over many waves the blocks that were not followed count as much as those that were, over few where they are longer
-        others = float(counts.warp_instructions) / (own * blocks)
+        others = float(counts.warp_instructions) / (whole * blocks)
         cycles *= others if average > _LEAST_WAVES * held else max(others, 1.0)
     return run, cycles + left
 
@@ -364,43 +368,62 @@ def _longest_warp(paths: Paths, traces: WarpTraces) -> Paths:
 
 
 def _whole(
-    run: Run, lone_cycles: float, simulated: int, average: float, resident: int, followed: float, first: float
+    run: Run,
+    traces: WarpTraces,
+    pace: Pace | None,
+    simulated: int,
+    average: float,
+    resident: int,
+    held: int,
+    rate: float,
 ) -> float:
-    """Cycles of all blocks of an SM from those that were followed: what is left goes on at the rate between waves.
+    """Cycles of all blocks of an SM from those that were to be followed: what is left goes on at the rate between waves.
 
-    Where the budget ended the run, blocks that have not begun go on as it went after the first blocks, where these have ended
-    long before, else as all of it went from the ``first`` instruction on; then the warps that have begun end one by one
-    (`_last_cycles`).
+    Where the budget ended the run, warps go on at their ``pace``, and blocks follow blocks (`rest_cycles`).
     """
-    waves = average / resident
-    executed = average + (math.ceil(average) - average) * math.exp(-waves / _LEAST_WAVES)
+    further = max(0.0, average / held - 1.0)
+    executed = average + (math.ceil(average) - average) * math.exp(-further / _LEAST_WAVES)
     finished = run.finished
-    if len(finished) < simulated:
-        in_wave = resident * followed
-        rate = (run.cycles - first) / max(run.issued, 1)
-        if run.issued >= 2 * in_wave:
-            rate = (run.cycles - run.wave_cycles) / (run.issued - in_wave)
-        waiting = max(0.0, executed - run.begun) * followed
-        return run.cycles + waiting * rate + _last_cycles(run.left, rate, lone_cycles)
-    last = float(finished[-1])
+    if pace is not None:
+        lengths = _instructions_of_warps(traces).astype(np.float64)
+        following = [lengths[number % traces.blocks] for number in range(run.begun, simulated)]
+        last = run.cycles + rest_cycles(
+            run.left.astype(np.float64), run.homes, following, resident * traces.warps_per_block, pace
+        )
+        rate *= float(lengths.sum()) / traces.blocks
+    else:
+        last = float(finished[-1])
     if executed <= simulated:
         return last * executed / simulated
-    settled = simulated - 2 * resident + 1
-    rate = float(finished[-resident] - finished[resident - 1]) / settled
+    if pace is None:
+        settled = simulated - 2 * held + 1
+        rate = float(finished[-held] - finished[held - 1]) / settled
     return last + (executed - simulated) * rate
 
 
-def _last_cycles(left: NDArray[np.int64], rate: float, lone_cycles: float) -> float:
-    """Cycles until the last warp has ended, where each has so many instructions left and all go on equally fast.
+def _rate(run: Run, followed: float, held: int, first: float) -> float:
+    """Cycles for each instruction of a run that the budget has ended: after the first blocks, where these have ended long before.
 
-    Together they issue one in ``rate`` cycles, but none its next one before ``lone_cycles``: long ones end by themselves.
-
-    >>> _last_cycles(np.array([100, 100]), 1.0, 2.0), _last_cycles(np.array([100, 300]), 1.0, 2.0)
-    (200.0, 600.0)
+    Else that of all of it, from the ``first`` instruction on.
     """
-    ordered = np.sort(left)
-    active = np.arange(len(ordered), 0, -1)
-    return float(np.diff(ordered, prepend=0) @ np.maximum(active * rate, lone_cycles))
+    in_wave = held * followed
+    if run.issued >= 2 * in_wave:
+        return (run.cycles - run.wave_cycles) / (run.issued - in_wave)
+    return (run.cycles - first) / max(run.issued, 1)
+
+
+def _busiest(traces: WarpTraces, code: Code, run: Run) -> tuple[float, float]:
+    """Cycles for each instruction of the busiest resource of a scheduler, and of the busiest one of all schedulers."""
+    executed = np.zeros(len(traces.table) + 1)
+    np.add.at(executed, traces.first, 1.0)
+    np.add.at(executed, traces.first + traces.length, -1.0)
+    executed = np.cumsum(executed)[:-1]
+    each = executed / max(float(executed.sum()), 1.0)
+    pipes = np.bincount(code.pipe, each * code.pipe_cycles)
+    asks = (code.wait >= Wait.SHARED) & (code.wait <= Wait.ASYNC_COPY)
+    own = max(float(each @ code.issue_cycles), float(pipes[np.arange(len(pipes)) != Pipe.NONE].max(initial=0.0)))
+    shared = max(float(each[asks] @ code.data_cycles[asks]), float(each @ code.write_cycles))
+    return own, max(shared, run.memory_cycles / max(run.issued, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

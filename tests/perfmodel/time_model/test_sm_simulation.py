@@ -384,8 +384,9 @@ def test_a_line_that_a_warp_jumps_to_comes_later_than_the_one_behind() -> None:
 def test_what_is_left_says_how_far_each_warp_has_come() -> None:
     whole = run([Step(stall=4)], loops=100, warps=2)
     cut = run([Step(stall=4)], loops=100, warps=2, budget=60)
-    assert len(whole.left) == 0
+    assert whole.left.tolist() == [[0, 0]]
     assert cut.left.sum() == 200 - 60
+    assert cut.left.shape == cut.homes.shape == (1, 2)
     assert cut.begun == 1
     assert cut.warp_cycles() == pytest.approx(4.0, rel=0.1)
 
