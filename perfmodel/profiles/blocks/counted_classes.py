@@ -22,6 +22,8 @@ _LANES = 65_536
 _ROUNDS = 24
 _OWN_KIND = 0.5
 """Blocks are left to be executed each where they are of more than so many kinds for each block."""
+_MOST_LEAVE = 0.5
+"""Where so large a part leaves the class of the first block, one stands for all of it again, with no other blocks beside it."""
 _MIX = 0x9E3779B97F4A7C15
 
 
@@ -54,15 +56,18 @@ def counted_classes(runs: BlockRuns, blocks: int, places: int) -> CountedClasses
     read: set[int] = set()
     written: set[int] = set()
     at_once = max(_LANES // int(runs.launch.threads_per_block), 1)
+    # one block stands for all others; those that are wanted anyhow stand for themselves
+    alone = np.setdiff1d(runs.unseen, [runs.watched.block])[: at_once - 1]
     for turn in range(_ROUNDS):
         kinds, executed, group = np.unique(keys, return_index=True, return_inverse=True)
-        if turn and len(kinds) > max(_OWN_KIND * len(found.rest), 1):
-            break
         if not turn:
-            # one block stands for all others; those that are wanted anyhow stand for themselves
-            alone = np.setdiff1d(runs.unseen, [runs.watched.block])[: at_once - 1]
             group[alone] = 1 + np.arange(len(alone))
             executed = np.append(runs.watched.block, alone)
+        elif turn == 1 and len(alone) and len(found.rest) > _MOST_LEAVE * blocks:
+            # values of one class that cannot be followed make blocks leave the others, too
+            group, executed = np.zeros(len(found.rest), np.int64), np.array([len(found.rest) // 2])
+        elif len(kinds) > max(_OWN_KIND * len(found.rest), 1):
+            break
         left: list[tuple[NDArray[np.int64], NDArray[np.uint64]]] = []
         for begin in range(0, len(executed), at_once):
             chosen = (group >= begin) & (group < begin + at_once)

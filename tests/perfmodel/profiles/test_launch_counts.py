@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
+from perfmodel.families.base import Batch
+from perfmodel.families.ssim import FAMILY as SSIM
+from perfmodel.families.ssim import Ssim, SsimConfiguration, Version
+from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import Buffer, KernelCall, Launch, TextureObject
 from perfmodel.launch.texture import Extent, Texture
+from perfmodel.memory.access_counts import AccessCounts
 from perfmodel.profiles.blocks import launch_counts
+from perfmodel.profiles.blocks.block_runs import Guest
 from perfmodel.profiles.blocks.launch_counts import LaunchCounts, count_launch
 from perfmodel.profiles.blocks.launch_shape import launch_shape
 from perfmodel.profiles.executed_profile import executable, parsed
@@ -468,3 +474,16 @@ def test_nested_numbering_of_tiles_is_found(
     linear_rows, linear_planes = row_step == columns * 128, plane_step == rows * row_step
     if total >= 32 and not linear_rows and not linear_planes and (rows - 1) * row_step + row_step != plane_step:
         assert found == (columns, rows, planes)
+
+
+def test_blocks_at_the_edges_that_are_wanted_take_none_of_the_others_out_of_their_class() -> None:
+    """Their addresses before the image are negative, which is not followed: those of the block in the middle are."""
+    gpu, problem, chosen = load_gpu("h200"), Ssim(height=544, width=960), SsimConfiguration(version=Version.V1)
+    code, _ = executable(compile_kernel(SSIM.compile_request(problem, chosen, gpu), gpu.architecture.name))
+    launch = SSIM.launch(problem, Batch.of([chosen]), gpu).at(0)  # 30 x 17 blocks
+    inputs = SSIM.call(problem, chosen, gpu, SSIM.inputs(problem, np.random.default_rng(0)))
+    alone = count_launch(code, launch, inputs)
+    wanted = np.array([0, 170, 509])
+    found = count_launch(code, launch, inputs, guests=[Guest(blocks=wanted, make=AccessCounts)])
+    assert_equal(found, alone)
+    assert alone.blocks_executed < found.blocks_executed < alone.blocks_executed + 5 < 100  # 28 x 15 blocks are alike
