@@ -4,18 +4,20 @@ The rows of ``tiled_conv2d/rtx-2080-ti.counters.csv`` (2,640 configurations of o
 kernel is fetched by whoever runs this (``--source``: `convolution.cu` of AutoTuningAssociation/benchmark_hub), and built with
 the NVRTC that built theirs (``--nvrtc``: `libnvrtc.so.12` of the wheel nvidia-cuda-nvrtc-cu12 12.2.140), so that its machine
 code is executed as it was counted. Rows come in an order that a seed draws. Each is a line of ``--keep``; a second run goes on.
-All rows take some 80 minutes of one core, nine tenths of them in the compiler.
+All rows take some two hours of one core, most of them in the compiler. Without ``--source`` nothing is executed: the table says
+what is kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import ctypes
-import json
 import os
 import time
 from collections.abc import Mapping
 from functools import cache
+from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
@@ -24,13 +26,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import perfmodel.validation
 from perfmodel.cli.output import print_table
 from perfmodel.compiler.compiled import CompiledKernel
 from perfmodel.compiler.resources import read_resources
+from perfmodel.core.files import read_text, write_text
 from perfmodel.launch.launch import Buffer, KernelCall, Launch
 from perfmodel.machine_code.program import read_machine_code
 from perfmodel.profiles.blocks.launch_counts import count_launch
 
+KEPT = Path(perfmodel.validation.__file__).parent / "data" / "rtx-2080-ti-executed.csv.gz"
+TOGETHER = 20
+"""Rows that are written at once."""
 ARCHITECTURE, KERNEL = "sm_75", "convolution_kernel"
 COUNTERS = {
     "registers": "registers_per_thread",
@@ -103,12 +110,17 @@ def counted_row(job: tuple[int, Mapping[str, Any], Path, Path]) -> dict[str, int
     return {"row": index, **counted(loaded_nvrtc(library), source.read_text(), row)}
 
 
+def kept_rows(path: Path) -> list[dict[str, int]]:
+    """What is kept of each row."""
+    return [{name: int(value) for name, value in one.items()} for one in csv.DictReader(StringIO(read_text(path)))]
+
+
 def main() -> None:
     """Count rows until the time is over, and print how many are equal."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--source", type=Path, required=True, help="the kernel's file")
-    parser.add_argument("--nvrtc", type=Path, required=True, help="libnvrtc.so.12 of the version that built it")
-    parser.add_argument("--keep", type=Path, default=Path("out/published-counters.jsonl"), help="a line for each row")
+    parser.add_argument("--source", type=Path, help="the kernel's file")
+    parser.add_argument("--nvrtc", type=Path, help="libnvrtc.so.12 of the version that built it")
+    parser.add_argument("--keep", type=Path, default=KEPT, help="a table with a line for each row")
     parser.add_argument("--sample", type=int, help="rows, those that are kept with them; all if left out")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
@@ -116,18 +128,19 @@ def main() -> None:
     chosen = parser.parse_args()
     rows = pd.read_csv(Path(os.environ["PERFMODEL_DATA"]) / "tiled_conv2d" / "rtx-2080-ti.counters.csv")
     drawn = np.random.default_rng(chosen.seed).permutation(len(rows))[: chosen.sample].tolist()
-    chosen.keep.parent.mkdir(parents=True, exist_ok=True)
-    lines = chosen.keep.read_text().splitlines() if chosen.keep.is_file() else []
-    kept = {one["row"]: one for one in map(json.loads, lines)}
-    end = time.monotonic() + chosen.time_limit
-    jobs = [(index, rows.iloc[index].to_dict(), chosen.source, chosen.nvrtc) for index in drawn if index not in kept]
-    with chosen.keep.open("a") as file, get_context("spawn").Pool(chosen.workers) as pool:
-        for line in pool.imap_unordered(counted_row, jobs):
-            kept[line["row"]] = line
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            if time.monotonic() > end:
-                break
+    kept = {one["row"]: one for one in kept_rows(chosen.keep)} if chosen.keep.is_file() else {}
+    if chosen.source and chosen.nvrtc:
+        left = [index for index in drawn if index not in kept]
+        jobs = [(index, rows.iloc[index].to_dict(), chosen.source, chosen.nvrtc) for index in left]
+        end = time.monotonic() + chosen.time_limit
+        with get_context("spawn").Pool(chosen.workers) as pool:
+            for number, line in enumerate(pool.imap_unordered(counted_row, jobs), 1):
+                kept[line["row"]] = line
+                over = time.monotonic() > end
+                if over or number == len(jobs) or number % TOGETHER == 0:
+                    write_text(chosen.keep, pd.DataFrame([kept[index] for index in sorted(kept)]).to_csv(index=False))
+                if over:
+                    break
     known = [index for index in drawn if index in kept]
     table = []
     for name, column in COUNTERS.items():
