@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -37,8 +38,8 @@ def kernel_tuner_strategy(
     """A strategy for ``kernel_tuner.tune_kernel(…, strategy=…)``; needs Kernel Tuner.
 
     With ``gpu`` some configurations are executed on the CPU first, and the one that is predicted fastest is the first to run.
-    Without, and without ``predicted``, the search begins with some that are spread over the space. It ends by itself, or at
-    ``max_fevals`` and ``time_limit`` of ``strategy_options``.
+    Where none of them can be, a warning says so. Without, and without ``predicted``, the search begins with some that are spread
+    over the space. It ends by itself, or at ``max_fevals`` and ``time_limit`` of ``strategy_options``.
 
     Args:
         gpu: id, file or record of the GPU that the kernel runs on.
@@ -86,6 +87,12 @@ def kernel_tuner_strategy(
         kind = problem.family.configuration_type
         records = [with_values(kind, dict(zip(names, values, strict=True))) for values in every]
         found = executed_seconds(problem, records, scenario_of(gpu, l2=L2State.WARM), executions)
+        if not np.isfinite(found).any():
+            warnings.warn(
+                "nothing is predicted: no configuration could be compiled and executed on the CPU"
+                " (the compiler_options of tune_kernel have to be given to the strategy, too)",
+                stacklevel=2,
+            )
         return np.where(np.isinf(found), np.nan, found)  # whether it runs is for the GPU to say
 
     return OptAlgWrapper(Guided())

@@ -80,3 +80,12 @@ def test_it_ends_by_itself(tmp_path: Path) -> None:
     runs = tuned(tmp_path, kernel_tuner_strategy(tolerance=0.01))
     assert len(runs) < 40
     assert min(run["time"] for run in runs) == 1.0
+
+
+def test_where_nothing_can_be_executed_a_warning_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def executed(problem: Any, configurations: Any, *rest: Any) -> Any:
+        return np.full(len(configurations), np.inf)
+
+    monkeypatch.setattr("perfmodel.tuning.kernel_tuner_strategy.executed_seconds", executed)
+    with pytest.warns(UserWarning, match="nothing is predicted: no configuration could be compiled and executed"):
+        assert len(tuned(tmp_path, kernel_tuner_strategy(gpu="h200"), budget=6)) == 6
