@@ -137,16 +137,25 @@ struct WarpProduct {
     __device__ __forceinline__ void store(const WarpPlace &place, Element *output, float *stages, const BlockWork &work,
                                           const unsigned out_channels, const unsigned positions)
     {
+        const unsigned tile_filter = place.filter + place.lane / 4;
 #if THROUGH_SHARED
         __syncthreads();
+#elif !ONE_IMAGE
+        // One division finds the image of the first column. The others lie 8 positions apart, and further where images end between them.
+        const unsigned first_column = place.position + place.lane % 4 * 2;
+        unsigned position = work.first_position + first_column;
+        const Element *to = output + FIRST_OF(position, out_channels) + (work.first_filter + tile_filter) * positions;
+        unsigned of_image = position % positions;
+        const unsigned other_channels = (out_channels - 1) * positions;
 #endif
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) {
-            const unsigned tile_filter = place.filter + place.lane / 4;
+#if THROUGH_SHARED || ONE_IMAGE
             const unsigned tile_position = place.position + c * 8 + place.lane % 4 * 2;
-#if !THROUGH_SHARED
+#endif
+#if !THROUGH_SHARED && ONE_IMAGE
             const unsigned position = work.first_position + tile_position;
-            const Element *const to = output + FIRST_OF(position, out_channels) + (work.first_filter + tile_filter) * positions;
+            const Element *const to = output + position + (work.first_filter + tile_filter) * positions;
 #endif
 #pragma unroll
             for (int r = 0; r < 2 * ROWS; r++) {
@@ -158,6 +167,12 @@ struct WarpProduct {
                     ::store<2>(const_cast<Element *>(later(to, 8 * r, positions)), neighbours);
 #endif
             }
+#if !THROUGH_SHARED && !ONE_IMAGE
+            position += 8;
+            to += 8;
+            for (of_image += 8; of_image >= positions; of_image -= positions)
+                to += other_channels;
+#endif
         }
 #if THROUGH_SHARED
         store_sums(output, stages, work, out_channels, positions);

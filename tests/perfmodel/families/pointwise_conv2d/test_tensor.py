@@ -21,6 +21,8 @@ from .matrix_cases import layer, tensor
 CASES = {
     "whole_tiles": (layer(1, 64, 32, 8, 8), tensor(16, 32, 2, 1)),
     "images_within_a_tile": (layer(5, 12, 16, 2, 6), tensor(16, 16, 1, 2)),
+    "images_between_columns": (layer(19, 12, 16, 1, 2), tensor(16, 16, 1, 2)),
+    "images_of_six": (layer(7, 12, 19, 2, 3), tensor(16, 32, 2, 1)),
     "odd_everything": (layer(1, 33, 29, 5, 7), tensor(16, 16, 2, 1, slices=2)),
     "odd_number_of_groups": (layer(3, 9, 14, 7, 7), tensor(16, 56, 1, 3)),
     "split_over_a_cluster": (layer(1, 264, 24, 4, 6), tensor(16, 16, 2, 1, slices=2, split=4)),
