@@ -70,9 +70,10 @@ def compiled(nvrtc: ModuleType, source: str, row: Mapping[str, Any]) -> Compiled
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [one.encode() for one in options])
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise SystemExit(f"{options}: {status}")
-    cubin = b" " * nvrtc.nvrtcGetCUBINSize(program)[1]
-    nvrtc.nvrtcGetCUBIN(program, cubin)
+    buffer = bytearray(nvrtc.nvrtcGetCUBINSize(program)[1])
+    nvrtc.nvrtcGetCUBIN(program, buffer)
     nvrtc.nvrtcDestroyProgram(program)
+    cubin = bytes(buffer)
     return CompiledKernel(
         kernel_name=KERNEL,
         architecture=ARCHITECTURE,
