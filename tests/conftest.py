@@ -8,10 +8,15 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from perfmodel.core.garbage import collect_rarely
 
 DATA_VARIABLE = "PERFMODEL_DATA"
+
+settings.register_profile("same on every run", derandomize=True)
+settings.register_profile("drawn anew", print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same on every run"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

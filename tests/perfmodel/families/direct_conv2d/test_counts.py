@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from perfmodel.core.counts import INSTRUCTION_CLASSES
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
+from perfmodel.families.compiled_members import LOCAL_REQUEST_SECTORS
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from perfmodel.families.direct_conv2d.configuration import STRAIGHT
 from perfmodel.families.direct_conv2d.exchange_plans import executed_plan
@@ -236,13 +237,11 @@ def test_a_batch_counts_like_each_of_its_configurations(problem: Conv2d, data: s
 def test_classes_and_memory_requests_sum_to_the_instructions(
     problem: Conv2d, chosen: DirectConv2dConfiguration
 ) -> None:
-    assume(
-        chosen.exchange is not Exchange.DYNAMIC_INDEX
-    )  # its local memory has requests that have no count of their own
     counts = counted(problem, chosen)
     classes = sum(counts[name] for name in INSTRUCTION_CLASSES)
     requests = counts["global_load_requests"] + counts["global_store_requests"] + counts["constant_load_requests"]
-    assert counts["warp_instructions"] == pytest.approx(classes + requests)
+    local = np.ceil((counts["local_load_sectors"] + counts["local_store_sectors"]) / LOCAL_REQUEST_SECTORS)
+    assert counts["warp_instructions"] == pytest.approx(classes + requests + local)
 
 
 @pytest.mark.parametrize("accumulators", Accumulators)
