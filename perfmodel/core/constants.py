@@ -14,6 +14,8 @@ CONSTANT_LINE_BYTES = 64
 CONSTANT_BANK_BYTES = 64 * 1024
 """Size of constant memory (CUDA C++ Programming Guide, technical specifications), and of a bank of it in machine code."""
 FLOAT_BYTES = 4
+LOCAL_REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
+"""Sectors of a local access of a whole warp, whose words lie side by side."""
 VECTOR_WORDS = 4
 """Words of the widest access of a thread to memory (CUDA C++ Programming Guide, device memory accesses)."""
 VECTOR_BYTES = VECTOR_WORDS * FLOAT_BYTES

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.batched import mapped
-from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE, round_up
+from ..core.constants import INSTRUCTION_BYTES, LOCAL_REQUEST_SECTORS, WARP_SIZE, round_up
 from ..core.counts import COUNT_NAMES, INSTRUCTION_CLASSES, Counts
 from ..core.interpolation import Interpolation
 from ..gpus.catalogue import code_generations
@@ -34,8 +34,6 @@ Floats = NDArray[np.float64]
 STACK_UNIT_BYTES = 8
 LEAST_STACK_BYTES = 16
 """Interpolated stack from which on a member is taken to have one."""
-LOCAL_REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
-"""Sectors of a local access of a whole warp, whose words lie side by side."""
 ACCESS_ESTIMATES = (
     "global_load_requests",
     "global_load_sectors",

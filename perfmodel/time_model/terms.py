@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, SECTOR_BYTES, WARP_SIZE
+from ..core.constants import FLOAT_BYTES, INSTRUCTION_BYTES, LOCAL_REQUEST_SECTORS, SECTOR_BYTES, WARP_SIZE
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu, IntegerPorts
 from ..profiles.kernel_profile import KernelProfile
@@ -22,8 +22,6 @@ Floats = NDArray[np.float64]
 
 LANES_OF_PASS = 4
 """Lanes that pass the texture pipe together: a quad, one lane for each texture unit of most GPUs."""
-LOCAL_REQUEST_SECTORS = WARP_SIZE * FLOAT_BYTES // SECTOR_BYTES
-"""Sectors of a local access of a whole warp, whose words lie side by side."""
 
 
 def arithmetic_cycles(counts: Counts, gpu: Gpu) -> Floats:

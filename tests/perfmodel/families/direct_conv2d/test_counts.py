@@ -11,10 +11,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from perfmodel.core.constants import LOCAL_REQUEST_SECTORS
 from perfmodel.core.counts import INSTRUCTION_CLASSES
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
-from perfmodel.families.compiled_members import LOCAL_REQUEST_SECTORS
 from perfmodel.families.direct_conv2d import FAMILY, Accumulators, Conv2d, DirectConv2dConfiguration, Exchange, Reuse
 from perfmodel.families.direct_conv2d.configuration import STRAIGHT
 from perfmodel.families.direct_conv2d.exchange_plans import executed_plan
