@@ -1,8 +1,9 @@
 """How many measured runs lie in the predicted interval, by family and GPU: ``python -m benchmarks.coverage``.
 
 ``--case FAMILY GPU FILE`` (once or more) draws runs from own records or published files; each is compiled, executed and timed as
-``analyze`` does. The table says how many lie in the predicted 90 % interval. The last line says what 90 % of all runs lie within,
-as the logarithm of measured over predicted, every case counting the same: `other_gpu_log_error` is that of other GPUs.
+``analyze`` does. The table gives their errors and how many lie in the predicted 90 % interval. The last line says what 90 % of
+all runs lie within, as the logarithm of measured over predicted, every case counting the same: `other_gpu_log_error` is that of
+other GPUs.
 
 Runs of kernels whose code has changed since are left out: a record has the hash of the code that ran.
 
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perfmodel.accuracy.metrics import accuracy
 from perfmodel.calibration.fit import conformal_quantile
 from perfmodel.cli.output import print_table
 from perfmodel.compiler.compiled import compile_kernel
@@ -38,16 +40,63 @@ from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity
 from perfmodel.records.measurements import Measurements, read_measurements
 
+NAMES = (
+    "family",
+    "GPU",
+    "problems",
+    "runs",
+    "predicted / measured",
+    "MAPE",
+    "median",
+    "90 % within",
+    "in the interval",
+    "tau inside problems",
+    "regret top-5, mean / worst",
+)
+"""What `Case.cells` gives; errors are parts of the measured time, the interval's share a mean over the problems."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Runs of one family on one GPU: log(measured / predicted) of each, and half the interval's width on that scale."""
+    """Runs of one family on one GPU, shape ``(n,)``: which problem each solves, its predicted and its measured seconds.
+
+    ``log_error_90``: half the width of the predicted 90 % interval, on a logarithmic scale.
+    """
 
     family: str
     gpu: str
     problems: NDArray[np.intp]
-    log_errors: NDArray[np.float64]
+    predicted: NDArray[np.float64]
+    measured: NDArray[np.float64]
     log_error_90: float
+
+    @property
+    def log_errors(self) -> NDArray[np.float64]:
+        """log(measured / predicted), shape ``(n,)``."""
+        return np.asarray(np.log(self.measured / self.predicted), np.float64)
+
+    def cells(self) -> tuple[str, ...]:
+        """What the table says of the case."""
+        found, sizes = accuracy(self.predicted, self.measured, self.problems), np.abs(self.log_errors)
+        within = found.within_problems
+        of_problems = 1.0 / np.bincount(self.problems)[self.problems]
+        numbers = (f"{1.0 / found.scale:.2f}", f"{found.mape:.1%}", f"{found.median_ape:.1%}")
+        nine = f"{conformal_quantile(sizes, of_problems) or np.nan:.3f}"
+        inside = f"{np.average(sizes <= self.log_error_90, weights=of_problems):.0%}"
+        order = ("–", "–")
+        if within is not None and within.regret_problems:
+            regret = f"{within.regret_top5_mean:.3f} / {within.regret_top5_worst:.3f}"
+            order = (f"{within.kendall_tau_mean:.2f}", regret)
+        return (
+            self.family,
+            self.gpu,
+            str(len(set(self.problems.tolist()))),
+            str(found.n),
+            *numbers,
+            nine,
+            inside,
+            *order,
+        )
 
 
 def half_of(family_name: str, problem: Any) -> str:
@@ -78,7 +127,7 @@ def case_of(
 ) -> Case:
     """Predict so many runs of files (all where 0), drawn by the seed."""
     family, scenario = source_family(family_name, None), scenario_of(gpu)
-    errors, owners, seen = list[float](), list[int](), list[Any]()
+    runs, seen = list[tuple[int, float, float]](), list[Any]()
     for file in files:
         measured = read_measurements(file, family, scenario.l2)
         halves = np.array([half in (None, half_of(family.name, problem)) for problem in measured.problems])
@@ -93,13 +142,14 @@ def case_of(
             if problem not in seen:
                 seen.append(problem)
             if np.isfinite(found.seconds[0]):
-                errors.append(float(np.log(measured.time_s[row] / found.seconds[0])))
-                owners.append(seen.index(problem))
+                runs.append((seen.index(problem), float(found.seconds[0]), float(measured.time_s[row])))
+    owners, predicted, times = zip(*runs, strict=True)
     return Case(
         family=family.name,
         gpu=scenario.gpu.id,
         problems=np.array(owners, np.intp),
-        log_errors=np.array(errors),
+        predicted=np.array(predicted),
+        measured=np.array(times),
         log_error_90=backing_of(
             family.name, scenario, fidelity, followed=fidelity is not Fidelity.ANALYTIC
         ).log_error_90
@@ -120,16 +170,7 @@ def main() -> None:
         case_of(name, gpu, [Path(file) for file in paths], chosen.sample, chosen.seed, chosen.fidelity, chosen.half)
         for name, gpu, *paths in chosen.case
     ]
-    rows = []
-    for case in cases:
-        sizes = np.abs(case.log_errors)
-        ratio = float(np.median(np.exp(-case.log_errors)))
-        inside = f"{np.mean(sizes <= case.log_error_90):.0%}"
-        of_problems = 1.0 / np.bincount(case.problems)[case.problems]
-        nine = f"{conformal_quantile(sizes, of_problems) or np.nan:.3f}"
-        rows.append((case.family, case.gpu, str(len(sizes)), f"{ratio:.2f}", f"{np.median(sizes):.3f}", nine, inside))
-    names = ("family", "GPU", "runs", "predicted / measured", "median log error", "90 % within", "in the interval")
-    print_table("measured runs", names, rows, left=2)
+    print_table("measured runs", NAMES, [case.cells() for case in cases], left=2)
     every = np.concatenate([np.abs(case.log_errors) for case in cases])
     weights = np.concatenate([np.full(len(case.log_errors), 1.0 / len(case.log_errors)) for case in cases])
     print(f"90 % of {len(every)} runs of {len(cases)} cases within {conformal_quantile(every, weights):.3f}")
