@@ -212,20 +212,24 @@ def _status(gpu: Gpu, fitted: set[str]) -> CalibrationStatus:
     return CalibrationStatus.DATA_SHEET
 
 
-@functools.cache
 def load_calibration(gpu: Gpu, path: str | None = None) -> Calibration:
-    """The calibration for a GPU: a user's file, else the one shipped for all GPUs.
+    """The calibration for a GPU: a user's file, read anew each time, else the one shipped for all GPUs.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
     >>> load_calibration(load_gpu("rtx-3090")).calibration_status
     <CalibrationStatus.CALIBRATED: 'calibrated GPU'>
     """
-    if path is not None:
-        try:
-            text = read_text(Path(path))
-        except InputError as error:
-            raise InputError(f"calibration {error}") from error
-        return parse_calibration(text, path, gpu)
+    if path is None:
+        return _shipped_calibration(gpu)
+    try:
+        text = read_text(Path(path))
+    except InputError as error:
+        raise InputError(f"calibration {error}") from error
+    return parse_calibration(text, path, gpu)
+
+
+@functools.cache
+def _shipped_calibration(gpu: Gpu) -> Calibration:
     shipped = files("perfmodel.data").joinpath("calibrations", "universal.toml")
     found = parse_calibration(shipped.read_text(encoding="utf-8"), shipped.name, gpu)
     return replace(found, analytic=_of_new_problems(found.analytic)) if gpu.id == NEW_PROBLEMS_GPU else found

@@ -128,6 +128,8 @@ def test_an_own_file_stands_for_the_shipped_one(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(text(contention=0.5), encoding="utf-8")
     assert load_calibration(GPU, str(path)).coefficients.contention == 0.5
+    path.write_text(text(contention=0.7), encoding="utf-8")
+    assert load_calibration(GPU, str(path)).coefficients.contention == 0.7, "a file fitted anew is read anew"
     with pytest.raises(InputError, match=r"absent\.toml"):
         load_calibration(GPU, str(tmp_path / "absent.toml"))
 
