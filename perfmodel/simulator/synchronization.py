@@ -122,12 +122,11 @@ class Synchronization:
                 here = here | waiting
         count = self._barrier_count(unit, waits[unit.index])
         if count is None:
-            absent = np.broadcast_to(self._live() & ~here, self.shape)
-            rows: Mask = ~np.logical_or.reduce(absent, axis=1)
+            complete = ~np.logical_or.reduce(np.broadcast_to(self._live() & ~here, self.shape), axis=1)
         else:
-            full = np.broadcast_to(here, self.shape)
-            present = rows_and_warps(full, self.batch.threads).sum(axis=1) * WARP_SIZE
-            rows = (present + self.arrived[:, number] >= count) & np.logical_or.reduce(full, axis=1)
+            present = rows_and_warps(np.broadcast_to(here, self.shape), self.batch.threads).sum(axis=1) * WARP_SIZE
+            complete = present + self.arrived[:, number] >= count
+        rows: Mask = complete & np.logical_or.reduce(np.broadcast_to(here, self.shape), axis=1)
         if not rows.any():
             return
         self.arrived[rows, number] = 0

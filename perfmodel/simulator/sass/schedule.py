@@ -63,10 +63,14 @@ class MachineScheduler(Scheduler):
     def _runs_together(self, place: int, mask: Mask | None) -> bool:
         if self.held or not super()._runs_together(place, mask):
             return False
-        if self.tally.diverged and mask is not None and self.program.units[place].sync_scope is SyncScope.WARP:
-            self.pending[place] = mask
+        scope = self.program.units[place].sync_scope
+        of_warps = scope is SyncScope.WARP and self.tally.diverged and mask is not None
+        if (
+            of_warps or scope is SyncScope.BLOCK
+        ):  # lanes that came to a barrier of the block one after the other complete it
+            here = self.pending[place] = np.ones((1, 1), np.bool_) if mask is None else mask
             ready = self.synchronization.ready(place)
-            return ready is not None and bool((ready == mask).all())
+            return ready is not None and bool((ready == here).all())
         return True
 
     def _step_together(self, place: int, mask: Mask | None) -> None:

@@ -196,3 +196,27 @@ def test_a_race_of_one_block_among_others_is_found() -> None:
     assert race.block == (3, 0, 0)
     others = np.array([0, 1, 2, 4, 5])
     assert not simulate_machine_code(code, launch, call, blocks=others, check=True).faults
+
+
+ONE_BLOCK_COMES_LATE = """
+extern "C" __global__ void late(const float *in, float *out)
+{
+    __shared__ float s[128];
+    s[threadIdx.x] = 3.0f / in[blockIdx.x * 128 + threadIdx.x];  // of a denormal number, by a function
+    __syncthreads();
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = s[1] + s[33] + s[65] + s[97];
+}
+"""
+
+
+def test_a_barrier_that_the_last_block_passes_alone_orders_its_accesses() -> None:
+    request = CompileRequest(source=ONE_BLOCK_COMES_LATE, kernel="late", file_name="late.cu")
+    code = read_machine_code(compile_kernel(request, "sm_90"))
+    values = np.ones((8, 128), np.float32)
+    values[0, [5, 70]] = 1e-40
+    call = KernelCall(
+        parameters=(Buffer(name="in", array=values.reshape(-1)), Buffer(name="out", array=np.zeros(8, np.float32)))
+    )
+    found = simulate_machine_code(code, Launch(grid_x=8, block_x=128), call, check=True)
+    assert found.faults == ()
