@@ -4,7 +4,11 @@
 AutoTuningAssociation's benchmark hub can be given as they are. One row for each file and strategy, all medians over the repeats:
 configurations measured until one was within 5 % and 1 % of the file's best. Runs that fail count, and none counts twice. This
 package's strategy ends by itself: how many it measured, and the best of them relative to the file's. Kernel Tuner's are cut off
-once they are within 1 %, or at the budget. Of random sampling the median is exact.
+once they are within 1 %, or at the budget. Of random sampling the median is exact. A last table says what part of the runs of
+each other strategy this package's needs: the median over the files, and in how many it is below one half; a search that ends
+before it is there counts as infinite.
+
+``--repeats 41`` is of all strategies, ``--repeats hybrid_vndx=11`` of one; ``--workers`` replays side by side.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ import random
 import statistics
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +37,7 @@ GUIDED = "perfmodel"
 RANDOM = "random"
 STRATEGIES = (GUIDED, "adaptive_tabu_greywolf", "hybrid_vndx", RANDOM)
 WITHIN = (1.05, 1.01)
+REPEATS = 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,31 +138,90 @@ def random_runs(times: Sequence[float], limit: float) -> float:
     return len(times) * (1.0 - 0.5 ** (1.0 / good))
 
 
+def repeats_of(given: Sequence[str]) -> dict[str, int]:
+    """How often each strategy is replayed: ``41`` is for all, ``hybrid_vndx=11`` for one.
+
+    >>> repeats_of(["41", "hybrid_vndx=11"])
+    {'perfmodel': 41, 'adaptive_tabu_greywolf': 41, 'hybrid_vndx': 11}
+    """
+    found = dict.fromkeys((one for one in STRATEGIES if one != RANDOM), REPEATS)
+    for text in given:
+        name, _, count = text.rpartition("=")
+        found |= dict.fromkeys([name] if name else list(found), int(count))
+    return found
+
+
+def medians(series: Sequence[Sequence[float]], best: float) -> list[float]:
+    """Median over the repeats of the runs until each limit."""
+    return [statistics.median(runs_until(times, part * best) for times in series) for part in WITHIN]
+
+
+def parts(needed: Mapping[str, Mapping[str, Sequence[float]]], other: str, place: int) -> list[float]:
+    """Runs of this package's search over those of another, for each file in which one of them gets there.
+
+    Where only this package's does, the other needs more than any number: the part is 0.
+
+    >>> parts({"a": {"perfmodel": [2.0], "random": [8.0]}}, "random", 0)
+    [0.25]
+    """
+    pairs = [(of[GUIDED][place], of[other][place]) for of in needed.values()]
+    return [own / others for own, others in pairs if np.isfinite(min(own, others))]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("caches", nargs="+", type=Path)
-    parser.add_argument("--repeats", type=int, default=21)
+    parser.add_argument("--repeats", action="append", default=[])
     parser.add_argument("--budget", type=int, default=600)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--strategy", action="append", choices=STRATEGIES)
     options = parser.parse_args(arguments)
+    repeats = repeats_of(options.repeats)
+    strategies = [one for one in STRATEGIES if one in (options.strategy or STRATEGIES)]
     print("| cache | strategy | runs to 5 % | runs to 1 % | runs | best found |\n|---|---|---:|---:|---:|---:|")
-    with tempfile.TemporaryDirectory() as folder:
-        for path in options.caches:
-            cache = read_cache(path, Path(folder))
-            best = min(cache.times)
-            for strategy in options.strategy or STRATEGIES:
+    needed: dict[str, dict[str, list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(options.workers) as pool:
+        caches = [read_cache(path, Path(folder)) for path in options.caches]
+        replays = {
+            (cache.path, strategy): [
+                pool.submit(times_of, cache, strategy, seed, options.budget) for seed in range(repeats[strategy])
+            ]
+            for cache in caches
+            for strategy in strategies
+            if strategy != RANDOM
+        }
+        for path, cache in zip(options.caches, caches, strict=True):
+            best, name = min(cache.times), f"{path.parent.name}/{path.name}"
+            for strategy in strategies:
                 end = ["–", "–"]
                 if strategy == RANDOM:
-                    needed = [random_runs(cache.times, part * best) for part in WITHIN]
+                    found = [random_runs(cache.times, part * best) for part in WITHIN]
                 else:
-                    series = [times_of(cache, strategy, seed, options.budget) for seed in range(options.repeats)]
-                    needed = [statistics.median(runs_until(times, part * best) for times in series) for part in WITHIN]
+                    series = [one.result() for one in replays[cache.path, strategy]]
+                    found = medians(series, best)
                     if strategy == GUIDED:
-                        found = statistics.median(min(times) / best for times in series)
-                        end = [f"{statistics.median(map(len, series)):.0f}", f"{found:.3f}"]
-                cells = [f"{one:.0f}" if np.isfinite(one) else f"> {options.budget}" for one in needed]
-                print(f"| {path.parent.name}/{path.name} | {strategy} | {' | '.join([*cells, *end])} |", flush=True)
+                        ratio = statistics.median(min(times) / best for times in series)
+                        end = [f"{statistics.median(map(len, series)):.0f}", f"{ratio:.3f}"]
+                needed.setdefault(name, {})[strategy] = found
+                cells = [
+                    f"{one:.1f}".removesuffix(".0") if np.isfinite(one) else f"> {options.budget}" for one in found
+                ]
+                print(f"| {name} | {strategy} | {' | '.join([*cells, *end])} |", flush=True)
+    if GUIDED in strategies and len(strategies) > 1:
+        print_parts(needed, [one for one in strategies if one != GUIDED])
+
+
+def print_parts(needed: Mapping[str, Mapping[str, Sequence[float]]], others: Sequence[str]) -> None:
+    """Print what part of the runs of each other strategy this package's needs."""
+    print("\n| against | part of its runs to 5 % | below one half in | part of its runs to 1 % | below one half in |")
+    print("|---|---:|---:|---:|---:|")
+    for other in others:
+        cells = []
+        for place in range(len(WITHIN)):
+            found = parts(needed, other, place)
+            cells += [f"{statistics.median(found):.2f}", f"{sum(part < 0.5 for part in found)} of {len(found)}"]
+        print(f"| {other} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from perfmodel.families.base import Batch
 from perfmodel.families.registry import family_of
 from perfmodel.families.user.family import UserFamily
 from perfmodel.prediction.evaluation import evaluate_batch
+from perfmodel.prediction.guided_search import GuidedSearch
 from perfmodel.prediction.scenario import Scenario
+from perfmodel.prediction.space_search import executed_seconds
 from perfmodel.records.tuning_cache import TunedRun, TuningCache, Values
-from perfmodel.tuning.guided_search import GuidedSearch
-from perfmodel.tuning.space_search import executed_seconds
 from perfmodel.tuning.tuning_run import TuningEnd, run_search
 
 from .selection import all_fitting

@@ -42,6 +42,13 @@ def rank(
     space: SpaceOption = None,
     top: Annotated[int, typer.Option(min=1, help="How many configurations to show.")] = 10,
     refine: Annotated[int, typer.Option(min=1, help="Compile at most this many (a source of your own: all).")] = 16,
+    executions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="A source of your own: execute at most this many, chosen by a search on predicted times (default: all).",
+        ),
+    ] = None,
     fidelity: FidelityOption = "compiled",
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
@@ -61,7 +68,7 @@ def rank(
     depth = one_of(Fidelity, "--fidelity", fidelity)
     scenario = scenario_from(gpu, sm_clock_mhz, l2, calibration)
     with progress_bar(f"{depth.value} candidates", None) as advance:
-        ranking = rank_problem(problem, scenario, depth, top, advance, refine)
+        ranking = rank_problem(problem, scenario, depth, top, advance, refine, executions)
     for text in ranking.notes:
         note(text)
     if as_json:

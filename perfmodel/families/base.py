@@ -235,6 +235,10 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     """Whether the critical path is that of ``profile`` at compiled fidelity too, because coefficients were fitted to it."""
     measurement_defaults: ClassVar[Mapping[str, Any]] = {}
     """Values of fields that files of measurements may leave out, because they were measured before the field existed."""
+    idle_fields: ClassVar[Mapping[str, tuple[str, Any]]] = {}
+    """Optional fields, each with another field and its value at which the first has no effect and is None.
+
+    Files of other programs give it a value all the same, as Kernel Tuner does."""
     designs: ClassVar[Mapping[str, int]] = {}
     """Designs whose machine code `profile` interpolates (`compiled_members`), with the members of the family in their tables."""
     kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ()

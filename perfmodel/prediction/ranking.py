@@ -20,7 +20,7 @@ from ..core.units import interval_text, time_text
 from ..core.value_types import require_type
 from ..errors import InfeasibleError, InputError
 from ..families.base import Batch, Family, encode
-from ..families.profiling import fidelity_of, gather_profiles, start_workers
+from ..families.profiling import Outcome, fidelity_of, gather_profiles, start_workers
 from ..families.registry import family_of
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
@@ -31,6 +31,7 @@ from .predicting import predictions_of
 from .prediction import Prediction
 from .scenario import Scenario, scenario_of
 from .screening import Screening
+from .space_search import search_space
 
 REFINED_CANDIDATES = 16
 """How many candidates are compiled at most."""
@@ -190,6 +191,7 @@ def rank(
     fidelity: Fidelity | str = Fidelity.COMPILED,
     top: int = 10,
     refine: int = REFINED_CANDIDATES,
+    executions: int | None = None,
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
@@ -202,6 +204,8 @@ def rank(
         fidelity: Where counts come from: ``analytic``, ``compiled`` (needs the extra ``compile``) or ``simulated``.
         top: How many predictions to return.
         refine: How many candidates are compiled at most (at least ``top``): fewer where no other one is likely to be faster.
+        executions: Of a space of your own execute at most so many, those that a search on predicted times asks for; all by
+            default.
         sm_clock_mhz: SM clock; the boost clock by default.
         l2: ``cold`` or ``warm``, what the L2 holds when the kernel starts.
         calibration: A calibration file of your own, made by ``perfmodel fit``.
@@ -215,7 +219,9 @@ def rank(
     'tiled_conv2d'
     """
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
-    return rank_problem(problem, scenario, one_of(Fidelity, "fidelity", fidelity), top, refine=refine)
+    return rank_problem(
+        problem, scenario, one_of(Fidelity, "fidelity", fidelity), top, refine=refine, executions=executions
+    )
 
 
 def rank_problem(
@@ -225,6 +231,7 @@ def rank_problem(
     top: int = 10,
     advance: Advance = no_progress,
     refine: int = REFINED_CANDIDATES,
+    executions: int | None = None,
 ) -> Ranking:
     """Rank the whole space of the problem's family.
 
@@ -235,6 +242,12 @@ def rank_problem(
     if min(top, refine) < 1:
         raise InputError(f"top={top} and refine={refine} must be at least 1")
     family = family_of(problem)
+    if executions is not None:
+        require_type(int, "an integer", executions=executions)
+        if family.closed_forms:
+            raise InputError(f"executions={executions} is for a source of your own: {family.name} has closed forms")
+        if executions < 1:
+            raise InputError(f"executions={executions} must be at least 1")
     size = max(top, refine) if family.closed_forms else len(family.space(problem, scenario.gpu))
     fidelity = fidelity_of(family, fidelity)
     if fidelity is not Fidelity.ANALYTIC:
@@ -255,7 +268,12 @@ def rank_problem(
         predictions = _screened(family, problem, found, min(top, size), size, scenario, advance, notes)
     else:
         every, _ = _joined(found.best)
-        _, predictions = _refined(family, problem, every, scenario, fidelity, advance, notes)
+        if executions is not None:
+            _, known = search_space(problem, every, scenario, executions, advance)
+            every, outcomes = every.take(list(known)), list(known.values())
+            _, predictions = _judged(family, problem, every, outcomes, scenario, fidelity, notes)
+        else:
+            _, predictions = _refined(family, problem, every, scenario, fidelity, advance, notes)
     if fidelity is Fidelity.SIMULATED and family.closed_forms:
         finalists = Batch.of([p.configuration for p in predictions[: max(top, SIMULATED_CANDIDATES)]])
         _, predictions = _refined(family, problem, finalists, scenario, fidelity, advance, notes)
@@ -338,6 +356,19 @@ def _refined(
     What has no profile or does not fit is left out and noted; its time is infinite.
     """
     outcomes = gather_profiles(family, problem, batch, scenario.gpu, fidelity=fidelity, stores=(), advance=advance)
+    return _judged(family, problem, batch, outcomes, scenario, fidelity, notes)
+
+
+def _judged(
+    family: Family[Any, Any],
+    problem: Any,
+    batch: Batch[Any],
+    outcomes: Sequence[Outcome],
+    scenario: Scenario,
+    fidelity: Fidelity,
+    notes: list[str],
+) -> tuple[NDArray[np.float64], list[Prediction]]:
+    """Times and predictions of profiles, as ``_refined`` gives them."""
     kept, executed, seconds = list[int](), list[KernelProfile](), np.full(len(batch), np.inf)
     for index, outcome in enumerate(outcomes):
         if isinstance(outcome, KernelProfile):

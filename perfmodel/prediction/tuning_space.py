@@ -33,11 +33,12 @@ def rank_space(
     defines: Mapping[str, Any] | None = None,
     lang: str | None = None,
     top: int = 10,
+    executions: int | None = None,
     sm_clock_mhz: float | None = None,
     l2: L2State | str = L2State.COLD,
     calibration: str | None = None,
 ) -> Ranking:
-    """Every configuration that Kernel Tuner would run, compiled, executed on the CPU and ranked by predicted time.
+    """The configurations that Kernel Tuner would run, compiled, executed on the CPU and ranked by predicted time.
 
     Args:
         kernel_name: name of the kernel; this and the others up to ``lang`` are as ``kernel_tuner.tune_kernel`` takes them.
@@ -57,6 +58,7 @@ def rank_space(
         defines: macros in addition.
         lang: ``CUDA``.
         top: how many predictions to return.
+        executions: execute at most so many configurations, those that a search on predicted times asks for; all by default.
         sm_clock_mhz: SM clock; the boost clock by default.
         l2: what the L2 holds when the kernel starts.
         calibration: a calibration file of your own.
@@ -97,4 +99,4 @@ def rank_space(
         lang=lang,
     )
     scenario = scenario_of(gpu, sm_clock_mhz=sm_clock_mhz, l2=l2, calibration=calibration)
-    return rank_problem(call_problem(call), scenario, top=top)
+    return rank_problem(call_problem(call), scenario, top=top, executions=executions)

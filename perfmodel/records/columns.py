@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -70,12 +70,13 @@ def only_gpu(path: Path, names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementSchema:
-    """Which fields the rows of a family's measurements have; those in ``defaults`` may be missing."""
+    """Which fields the rows of a family's measurements have; those in ``defaults`` may be missing, ``idle`` as in a family."""
 
     family_name: str
     problem_type: type
     configuration_type: type
     defaults: Mapping[str, Any]
+    idle: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
 
     @property
     def problem_fields(self) -> tuple[str, ...]:
@@ -100,6 +101,7 @@ def schema_of(family: Family[Any, Any]) -> MeasurementSchema:
         problem_type=family.problem_type,
         configuration_type=family.configuration_type,
         defaults={**family.measurement_defaults, **unshown_defaults(family.problem_type)},
+        idle=family.idle_fields,
     )
 
 
@@ -159,7 +161,10 @@ def problems_of(table: RawTable, schema: MeasurementSchema) -> tuple[tuple[Any, 
 def batch_of(table: RawTable, schema: MeasurementSchema) -> Batch[Any]:
     """The configuration of every row, as columns; each distinct one is constructed once, so that its own checks run."""
     kind, names = schema.configuration_type, schema.configuration_fields
-    cells = [_parsed_column(table, schema, kind, name) for name in names]
+    columns = {name: _parsed_column(table, schema, kind, name) for name in names}
+    for name, (other, value) in schema.idle.items():
+        columns[name] = [None if at == value else cell for cell, at in zip(columns[name], columns[other], strict=True)]
+    cells = list(columns.values())
     seen: set[tuple[Any, ...]] = set()
     for row, values in enumerate(zip(*cells, strict=True)):
         if values not in seen:

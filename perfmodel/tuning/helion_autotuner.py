@@ -9,7 +9,7 @@ from typing import Any
 from ..core.units import SECONDS_PER_MS
 from ..core.value_types import require_type
 from ..errors import InputError
-from .guided_search import TOLERANCE, GuidedSearch
+from ..prediction.guided_search import TOLERANCE, GuidedSearch
 from .tuning_run import run_search
 
 CANDIDATES = 2000

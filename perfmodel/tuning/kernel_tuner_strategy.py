@@ -16,9 +16,9 @@ from ..families.user.family import call_problem
 from ..families.user.tuning_call import TuningCall
 from ..gpus.gpu import Gpu
 from ..launch.launch import L2State
+from ..prediction.guided_search import TOLERANCE, GuidedSearch
 from ..prediction.scenario import scenario_of
-from .guided_search import TOLERANCE, GuidedSearch
-from .space_search import executed_seconds
+from ..prediction.space_search import executed_seconds
 
 EXECUTIONS = 48
 """Configurations that are executed on the CPU before the first run on the GPU."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from .guided_search import GuidedSearch
+from ..prediction.guided_search import GuidedSearch
 
 
 class TuningEnd(Enum):

@@ -35,6 +35,7 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
     configuration_type = TiledConv2dConfiguration
     closed_critical_path: ClassVar[bool] = True
     measurement_defaults: ClassVar[Mapping[str, Any]] = {"use_shmem": 1}
+    idle_fields: ClassVar[Mapping[str, tuple[str, Any]]] = {"use_padding": ("use_shmem", 0)}
     kernel_tuner_problem_size: ClassVar[tuple[str, ...]] = ("width", "height")
 
     def default_problem(self) -> TiledConv2d:

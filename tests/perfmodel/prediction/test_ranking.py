@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from perfmodel.families.direct_conv2d import Conv2d
 from perfmodel.families.profiling import Outcome
 from perfmodel.families.registry import family, family_names, family_of
 from perfmodel.families.tiled_conv2d import TiledConv2d, TiledConv2dConfiguration
+from perfmodel.families.user.family import user_problem
 from perfmodel.launch.launch import Launch
 from perfmodel.prediction.evaluation import evaluate_batch
 from perfmodel.prediction.ranking import REFINED_CANDIDATES, rank_problem, shortlist, survey
 from perfmodel.prediction.scenario import scenario_of
 from perfmodel.profiles.kernel_profile import Fidelity, KernelProfile
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 UNDER = scenario_of("rtx-2080-ti")
 PROBLEM = TiledConv2d(height=256, width=256, filter_height=5, filter_width=5)
 
@@ -209,3 +212,21 @@ def test_where_nothing_is_left_the_error_says_why(outcome: Outcome, told: str, m
     given(monkeypatch, lambda i: outcome)
     with pytest.raises(InfeasibleError, match=told):
         rank_problem(PROBLEM, UNDER, Fidelity.COMPILED)
+
+
+def test_a_space_of_ones_own_is_searched_by_some_executions() -> None:
+    problem = user_problem(EXAMPLES / "blur.cu", EXAMPLES / "blur.toml")
+    whole = rank_problem(problem, UNDER, top=24)
+    some = rank_problem(problem, UNDER, top=24, executions=16)
+    assert len(some) == 16
+    assert (some.candidates, some.rejected) == (whole.candidates, whole.rejected)
+    times = {found.configuration: found.time.predicted_s for found in whole}
+    assert all(found.time.predicted_s == times[found.configuration] for found in some)
+    assert some.best.time.predicted_s <= sorted(times.values())[3]
+
+
+@pytest.mark.parametrize(("problem", "executions", "named"), [(PROBLEM, 8, "closed forms"), (None, 0, "at least 1")])
+def test_executions_are_for_spaces_of_ones_own(problem: Any, executions: int, named: str) -> None:
+    given = problem or user_problem(EXAMPLES / "blur.cu", EXAMPLES / "blur.toml")
+    with pytest.raises(InputError, match=named):
+        rank_problem(given, UNDER, executions=executions)

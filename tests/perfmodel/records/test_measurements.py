@@ -63,6 +63,19 @@ def test_csv_gives_problems_configurations_times_and_raw_columns(tmp_path: Path)
     assert measured.columns["dram__bytes_read.sum"].tolist() == [100, 200, 300]
 
 
+def test_padding_that_has_no_effect_may_have_a_value(tmp_path: Path) -> None:
+    document = cache_document()
+    document["tune_params"] = {"use_shmem": [0, 1], **document["tune_params"]}  # type: ignore[dict-item]
+    document["cache"] = {
+        str(flag): {**document["cache"]["a"], "use_shmem": flag}  # type: ignore[index]
+        for flag in (0, 1)
+    }
+    path = tmp_path / "cache.json"
+    path.write_text(json.dumps(document))
+    measured = read_measurements(path, FAMILY)
+    assert [measured.batch.configuration(row).use_padding for row in (0, 1)] == [None, 0]
+
+
 def test_csv_may_be_packed_and_may_carry_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "measured.bin"
     path.write_bytes(gzip.compress(("\ufeff" + "\r\n".join([HEADER, *ROWS])).encode()))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfmodel.errors import InputError
-from perfmodel.tuning.guided_search import UNGUIDED_RUNS, GuidedSearch
+from perfmodel.prediction.guided_search import UNGUIDED_RUNS, GuidedSearch
 
 SPACE = list(product((16, 32, 64, 128, 256), (1, 2, 4, 8, 16), (1, 2, 3, 4, 5, 6, 7, 8), (0, 1)))
 VALUES = {name: [one[place] for one in SPACE] for place, name in enumerate(("x", "y", "tile", "padding"))}
