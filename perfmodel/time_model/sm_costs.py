@@ -53,7 +53,7 @@ def code_of(
     write_cycles = np.maximum(write_cycles, atomic_cycles(memory, wait, traces.active_lanes, on_a_word, active, gpu))
     data_cycles, latency = data_pipe(memory, wait, on_a_word, gpu)
     copies = wait == Wait.ASYNC_COPY
-    data_cycles = np.where(copies & (table.past_l1 > 0), np.maximum(memory.lines, 1.0), data_cycles)
+    data_cycles = np.where(copies & (table.past_l1 > 0), copies_past_l1(memory, gpu), data_cycles)
     # an archive that does not say which copies pass L1 by
     data_cycles = np.where(copies & (table.past_l1 < 0), memory.lines + memory.wavefronts, data_cycles)
     walk = np.full(len(table), -1)
@@ -118,6 +118,15 @@ def data_pipe(memory: MemoryDemand, wait: NDArray[np.int64], lanes_on_a_word: fl
     latency = np.where(wait == Wait.GLOBAL_ATOMIC, gpu.l2_atomic_latency_cycles - gpu.l2_latency_cycles, latency)
     first, each = gpu.constant_latency_cycles, gpu.constant_word_latency_cycles
     return cycles, np.where(wait == Wait.CONSTANT, first + (words - 1.0) * each - cycles, latency)
+
+
+def copies_past_l1(memory: MemoryDemand, gpu: Gpu) -> Floats:
+    """Cycles of the data pipe for each asynchronous copy of 16 bytes a lane, which L1 does not keep.
+
+    What L2 gives is put into shared memory as it comes through the SM's port: a pass of all banks takes as long as their bytes.
+    """
+    arriving = SHARED_BANKS * BANK_BYTES / gpu.l2_port_bytes_per_cycle * memory.wavefronts
+    return np.asarray(np.maximum(np.maximum(memory.lines, arriving), 1.0), np.float64)
 
 
 def store_cycles(

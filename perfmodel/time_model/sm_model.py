@@ -31,7 +31,6 @@ class SmModel:
     branch_issue_cycles: float
     data_queue_entries: int
     loads_in_flight: int
-    copied_lines: int
     write_queue_cycles: float
     fetch_cycles: float
     fetch_latency_cycles: float

@@ -116,10 +116,9 @@ class Machine(NamedTuple):
     of L2's bandwidth, ``l2_bytes_per_cycle`` what of it passes its port. Of the sectors that a block asks for first, the part
     ``first_missed`` is not in L1; of those that no other sector came with, ``first_far`` wait for DRAM; of those that blocks all
     over the grid ask for, ``common_missed`` and ``common_far``. L1 keeps
-    ``loads_in_flight`` requests until they are answered, those with them that wait for what another one has asked for, and of
-    asynchronous copies ``copied_lines`` lines, one for each four sectors of a request. Nothing is issued before
-    ``first_cycles``. An instruction is issued though a bank that it reads is busy for ``operand_queue_cycles`` more. One warp
-    after the other arrives at barriers, each in ``arrival_cycles``; they open ``barrier_cycles`` after the last
+    ``loads_in_flight`` requests until they are answered, those with them that wait for what another one has asked for. Nothing is
+    issued before ``first_cycles``. An instruction is issued though a bank that it reads is busy for ``operand_queue_cycles``
+    more. One warp after the other arrives at barriers, each in ``arrival_cycles``; they open ``barrier_cycles`` after the last
     one. A scheduler keeps ``l0_lines`` of code and gets further ones, ``fetch_latency`` later, from the SM, which gives one in
     ``fetch_cycles`` and keeps ``sm_lines``. What the SM lacks comes in ``line_fetch_cycles`` a line from a cache of several SMs,
     which keeps ``l1_lines``, and what that lacks from L2, a line in ``far_fetch_cycles``. With a line that is entered in order
@@ -160,7 +159,6 @@ class Machine(NamedTuple):
     drift: float
     data_queue: int
     loads_in_flight: int
-    copied_lines: int
     write_queue_cycles: float
     operand_cycles: float
     operand_queue_cycles: float

@@ -7,7 +7,7 @@ disk does not notice changes in other files, so all that it compiles together is
 
 from __future__ import annotations
 
-from ..core.constants import LINE_BYTES, SECTOR_BYTES
+from ..core.constants import SECTOR_BYTES
 from ..machine_code.issue_table import BANKS, Pipe, Wait
 from ..profiles.load_streams import CUT
 from .sm_asynchronous import (
@@ -34,7 +34,6 @@ from .sm_state import (
     BEGUN,
     CONSTANT_LINES,
     CONSTANTS,
-    COPIED,
     COPY,
     COPY_GROUPS,
     DATA,
@@ -73,8 +72,6 @@ from .sm_state import (
     Sm,
     Warps,
 )
-
-SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 
 _SHARED, _GLOBAL_LOAD, _GLOBAL_STORE = int(Wait.SHARED), int(Wait.GLOBAL_LOAD), int(Wait.GLOBAL_STORE)
 _REDUCTION, _ATOMIC = int(Wait.GLOBAL_REDUCTION), int(Wait.GLOBAL_ATOMIC)
@@ -406,12 +403,6 @@ def _serve(
     arrive = sm.blocks.groups_arrive[slot]
     first = group != _ANY_GROUP and arrive[group] == 0.0
     number = paths.group_offsets[places[warp, TRACE]] + group if first else 0
-    entries = 0
-    if wait == _ASYNC_COPY:
-        entries = 1  # of what was asked for before
-        if first:
-            entries = min(-(-paths.group_sectors[number] // SECTORS_PER_LINE), machine.copied_lines)
-        servers[DATA] = max(servers[DATA], memory.copies[(turns[COPIED] + entries - 1) % machine.copied_lines])
     start = max(time, servers[DATA])
     result, read = _access(code, machine, memory, index, first, time)
     if wait in (_GLOBAL_STORE, _LOCAL_STORE, _REDUCTION):
@@ -429,9 +420,6 @@ def _serve(
     if follows:
         _keep(memory.flying, turns[LOADED], result)
         turns[LOADED] += 1
-    for _ in range(entries):
-        _keep(memory.copies, turns[COPIED], result)
-        turns[COPIED] += 1
     return result, read
 
 

@@ -29,7 +29,7 @@ DISPATCHED = 0
 DATA, L2, DRAM, WRITE, FETCH, DRAM_BUSY, CONSTANTS, FAR_FETCH, L2_BUSY = range(9)
 CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS, LINE_FETCH, BULK, DRAW = range(9, 16)
 """Elements of `Memory.servers`: until when each is busy, of ``_BUSY`` for how long it has been; the last latency drawn."""
-ASKED, LOADED, COPIED = range(3)
+ASKED, LOADED = range(2)
 """Elements of `Memory.turns`: how many have entered each of its rings."""
 
 
@@ -115,7 +115,7 @@ class ConstantCaches(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Servers, and rings of what is under way: the queue of the data pipe; loads and lines of asynchronous copies as they come.
+    """Servers, and rings of what is under way: the queue of the data pipe; loads as they come.
 
     ``chances`` and ``far`` add up the chances of each instruction to go behind L1 and to wait for DRAM, so that as many requests
     do as the counts say, evenly; ``firsts`` those of sectors that a block asks for first to be missed by L1 and to wait for DRAM,
@@ -125,7 +125,6 @@ class Memory(NamedTuple):
     servers: Floats
     queue: Floats
     flying: Floats
-    copies: Floats
     turns: Integers
     chances: Floats
     far: Floats
@@ -209,8 +208,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             servers=np.zeros(DRAW + 1),
             queue=np.zeros(machine.data_queue),
             flying=np.zeros(machine.loads_in_flight),
-            copies=np.zeros(machine.copied_lines),
-            turns=np.zeros(COPIED + 1, np.int64),
+            turns=np.zeros(LOADED + 1, np.int64),
             chances=np.zeros(len(code.pipe)),
             far=np.zeros(len(code.pipe)),
             firsts=np.zeros((2, 5)),

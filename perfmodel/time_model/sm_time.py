@@ -207,7 +207,6 @@ def _machine(
         drift=model.drift,
         data_queue=model.data_queue_entries,
         loads_in_flight=model.loads_in_flight,
-        copied_lines=model.copied_lines,
         write_queue_cycles=model.write_queue_cycles,
         operand_cycles=model.operand_cycles,
         operand_queue_cycles=model.operand_queue_cycles,

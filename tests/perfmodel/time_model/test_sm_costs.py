@@ -13,7 +13,7 @@ from perfmodel.core.counts import Counts
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.machine_code.issue_table import Wait
 from perfmodel.profiles.warp_traces import MemoryDemand
-from perfmodel.time_model.sm_costs import atomic_cycles, data_pipe, lanes_on_a_word, store_cycles
+from perfmodel.time_model.sm_costs import atomic_cycles, copies_past_l1, data_pipe, lanes_on_a_word, store_cycles
 
 H200 = load_gpu("h200")
 SHAPES = ((1.0, 4.0), (32.0, 32.0))
@@ -78,6 +78,22 @@ def test_parts_of_sectors_take_what_was_measured_by_how_many_share_a_line(run: d
     requests = STRIDED["bytes"] / 32 / rows * parts * STRIDED["passes"]
     measured = run["time_us"] * 1e-6 * H200.boost_clock_hz * 132 / requests
     assert cycles.mean() == pytest.approx(measured, rel=0.35)
+
+
+@pytest.mark.parametrize(("passes", "lines", "cycles"), [(4, 4, 8), (8, 4, 16), (2, 2, 4), (1, 8, 8)])
+def test_copies_past_l1_take_what_the_port_to_l2_takes(passes: int, lines: int, cycles: int) -> None:
+    """A pass of 128 bytes takes two cycles at 64 bytes a cycle; a line no less than one."""
+    assert H200.l2_port_bytes_per_cycle == 64
+    passing, touched = np.array([float(passes)]), np.array([float(lines)])
+    copies = MemoryDemand(
+        wavefronts=passing,
+        lines=touched,
+        sectors=4 * touched,
+        first_stores=touched,
+        partial_sectors=touched,
+        requests=touched,
+    )
+    assert copies_past_l1(copies, H200)[0] == cycles
 
 
 @pytest.mark.parametrize(("passes", "measured"), [(1, 2.89), (4, 5.66), (8, 10.13), (16, 19.15), (32, 36.1)])

@@ -40,7 +40,6 @@ QUIET = Machine(
     drift=0.0,
     data_queue=1000,
     loads_in_flight=1000,
-    copied_lines=1000,
     write_queue_cycles=1e9,
     operand_cycles=8.0,
     operand_queue_cycles=1.0,
@@ -442,16 +441,6 @@ def test_warps_that_touch_the_same_sectors_need_them_once() -> None:
     each = 64 * 32 / 64  # cycles of 64 sectors at 64 bytes a cycle
     assert apart.finished[-1] == pytest.approx(32 * 8 * each, rel=0.1)
     assert together.finished[-1] == pytest.approx(8 * (200 + each), rel=0.1)  # all wait for whoever came first
-
-
-@pytest.mark.parametrize(("lines", "rounds"), [(1000, 1), (8, 4), (4, 8)])
-def test_copies_and_what_follows_wait_where_l1_keeps_no_further_lines(lines: int, rounds: int) -> None:
-    copy = Step(wait=Wait.ASYNC_COPY)  # of 16 sectors, which are 4 lines
-    steps = [copy, Step(wait=Wait.SHARED, sets=0), Step(needs=1)]
-    found = run(steps, loops=8, loads=loads_of([list(range(8))], 16), copied_lines=lines)
-    own = 8 * (20 + 3)  # of the reads of shared memory, where nothing holds them up
-    came = 200 + 16 * 32 / 64  # until a copy has come: L2's latency, and its bytes
-    assert found.finished[-1] == pytest.approx((rounds - 1) * came + own, abs=own)
 
 
 @pytest.mark.parametrize("left", [0, 1, 2, 3])
