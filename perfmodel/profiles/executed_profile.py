@@ -175,8 +175,8 @@ def execute(
         critical_path: follow the slowest warp too; else what it waits for is unknown.
         check: look for races, unwritten shared memory and divergent barriers in the blocks at the corners and in the middle of
             the grid, or in all blocks where all are executed.
-        remember: take what an earlier execution of the same code with the same arguments gave, and keep what this one gives, on
-            disk. Another GPU for which the code is the same then executes nothing.
+        remember: take what an earlier execution of the same machine code with the same arguments gave, and keep what this one
+            gives, on disk. Another GPU for which the code is the same then executes nothing.
         caches: simulate those of ``gpu``; without them far fewer blocks are executed, and the traffic behind L1 is unknown.
 
     Raises:
@@ -219,6 +219,18 @@ class _Asked:
     caches: bool
 
     @property
+    def identity(self) -> tuple[object, ...]:
+        """What is executed, whatever source and macros it was made from."""
+        kernel = self.compiled
+        return (
+            kernel.kernel_name,
+            kernel.architecture,
+            kernel.resources,
+            self.reason or kernel.cubin,
+            kernel.ptx if self.reason else "",
+        )
+
+    @property
     def trips(self) -> Mapping[int, int]:
         """The round trip of each load that shares one with others; where PTX is executed, each has its own."""
         return loads_in_flight(self.code) if isinstance(self.code, MachineCode) else {}
@@ -237,7 +249,7 @@ class _Asked:
 def _executed(asked: _Asked, remember: bool) -> Execution:
     """One launch executed, or what an earlier execution of it gave."""
     launch, gpu, effort = asked.launch, asked.gpu, asked.effort
-    parts = (asked.compiled.key, launch, asked.call, effort.all_blocks, effort.seed)
+    parts = (asked.identity, launch, asked.call, effort.all_blocks, effort.seed)
     key = launch_key(*parts, asked.critical_path, asked.check, gpu is not None) if remember else None
     record_key = launch_key(*parts, "caches") if remember else None
     traffic_key = launch_key(*parts, _without_clock(gpu)) if remember and gpu is not None and asked.caches else None

@@ -97,15 +97,14 @@ def lanes_on_a_word(memory: MemoryDemand, wait: NDArray[np.int64], counts: Count
 def data_pipe(memory: MemoryDemand, wait: NDArray[np.int64], lanes_on_a_word: float, gpu: Gpu) -> tuple[Floats, Floats]:
     """Cycles of L1's data pipe or of the constant cache for each request, and what its shape adds to its latency.
 
-    L1 looks up some lines a cycle, its banks give a word each, and no request passes in less than its least time. Atomics pass
-    line by line, and as often as lanes change one word; what they return passes again. The constant cache gives one word after
-    the other.
+    L1 looks up some lines a cycle, and its banks give a word each, on some GPUs every other cycle. Atomics pass line by line,
+    and as often as lanes change one word; what they return passes again. The constant cache gives one word after the other.
     """
     words = np.maximum(memory.wavefronts, 1.0)
     lines = np.ceil(memory.lines / gpu.l1_tags_per_cycle)
     loads, local = is_load(wait) & (wait != Wait.ASYNC_COPY), np.isin(wait, [Wait.LOCAL_LOAD, Wait.LOCAL_STORE])
     lines = np.where(local, np.maximum(memory.lines, lines), np.maximum(memory.wavefronts, lines))
-    cycles = np.maximum(lines, np.where(loads, gpu.l1_cycles_per_request, 1.0))
+    cycles = np.maximum(lines, np.where(loads, gpu.l1_cycles_per_request * words, 1.0))
     shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
     cycles = np.where(wait == Wait.SHARED, shared, cycles)
     looked_up = np.ceil(memory.lines / gpu.l1_tags_per_cycle)

@@ -222,14 +222,14 @@ class UserFamily(Family[UserProblem, Any]):
         return kernel_call(signature_of(compiled), texts, contents, np.random.default_rng(0), names)
 
     def executed_profile(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> KernelProfile:
-        """Compile and execute one configuration with its caches."""
+        """Compile and execute one configuration with its caches; machine code that several have in common once."""
         request = self.compile_request(problem, configuration, gpu)
         compiled = compile_kernel(request, gpu.architecture.name)
         sizes = self._resolved(configuration).sizes
         static_bytes = compiled.resources.static_shared_bytes
         launch = Launch.of(sizes[:3], sizes[3:6], static_shared_bytes=static_bytes, dynamic_shared_bytes=sizes[6])
         call = self.call(problem, configuration, gpu, {})
-        return execute(compiled, launch, call, gpu).profile
+        return execute(compiled, launch, call, gpu, remember=True).profile
 
     def profile_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
         """Launch and arguments as the space works them out: what its file is called says nothing of what it holds."""

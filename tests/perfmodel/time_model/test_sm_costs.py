@@ -29,6 +29,12 @@ def demand(requests: float = 1.0) -> MemoryDemand:
     )
 
 
+@pytest.mark.parametrize(("gpu", "bytes_per_cycle"), [("h200", 128), ("rtx-3090", 64), ("rtx-2080-ti", 64)])
+def test_l1_gives_as_many_bytes_a_cycle_as_it_does_of_a_large_array(gpu: str, bytes_per_cycle: int) -> None:
+    cycles, _ = data_pipe(demand(), np.full(2, int(Wait.GLOBAL_LOAD)), 1.0, load_gpu(gpu))
+    assert cycles.tolist() == [128 / bytes_per_cycle, 32 / 4]  # four lines are looked up in a cycle
+
+
 @pytest.mark.parametrize(("wait", "passes"), [(Wait.GLOBAL_REDUCTION, 1.0), (Wait.GLOBAL_ATOMIC, 2.0)])
 def test_atomics_pass_l1_line_by_line_and_what_they_return_passes_again(wait: Wait, passes: float) -> None:
     cycles, _ = data_pipe(demand(), np.full(2, int(wait)), 1.0, H200)

@@ -14,6 +14,7 @@ from perfmodel.families.profiling import Depth, configuration_profile, remembere
 from perfmodel.families.user.family import UserProblem, user_family, user_problem
 from perfmodel.prediction.ranking import Ranking, rank_problem
 from perfmodel.prediction.scenario import scenario_of
+from perfmodel.profiles import executed_profile
 from perfmodel.profiles.kernel_profile import Fidelity
 
 pytestmark = pytest.mark.compiler
@@ -129,6 +130,30 @@ def test_a_space_that_was_edited_is_executed_anew(tmp_path: Path, monkeypatch: p
     after = ranked(problem_of(tmp_path, SMALL, edited)).best
     assert before.counts.global_load_requests == 4096 / 32
     assert after.counts.global_load_requests == 2048 / 32
+
+
+def test_machine_code_that_configurations_have_in_common_is_executed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFMODEL_CACHE", str(tmp_path / "cache"))
+    executed, execute = [], executed_profile._execute
+    monkeypatch.setattr(executed_profile, "_execute", lambda asked: executed.append(asked) or execute(asked))
+    source = "__global__ void k(float *x) { if (STEP > 8) x[threadIdx.x] = 1.0f; else x[threadIdx.x] *= 2.0f; }\n"
+    space = """
+    kernel = "k"
+    grid = 1
+    block = 32
+    arguments = ["f32[32]"]
+    tune = { STEP = [2, 4, 16] }
+    """
+    problem = problem_of(tmp_path, source, space)
+    family, gpu = user_family(problem), scenario_of("rtx-3090").gpu
+    batch = family.space(problem, gpu).products[0].batch(0, 3)
+    found = [configuration_profile(family, problem, batch.configuration(n), gpu, Depth.CACHES) for n in range(3)]
+    assert len(executed) == 2
+    assert repr(found[0]) == repr(found[1])
+    configuration_profile(family, problem, batch.configuration(0), scenario_of("rtx-a4000").gpu, Depth.CACHES)
+    assert len(executed) == 2  # the same code, other caches
 
 
 def test_texts_are_choices_and_idle_combinations_stand_once(tmp_path: Path) -> None:
