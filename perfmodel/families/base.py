@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
@@ -299,6 +299,10 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     def redundant(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> NDArray[np.bool_]:
         """Where a candidate of the space is the same program as another one of it, so that rankings leave it out."""
         return np.zeros(len(batch), np.bool_)
+
+    def executed_identity(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> Hashable | None:
+        """What decides the executed profile, the same for configurations of the same machine code; None where nobody knows."""
+        return None
 
     def equivalents(self, configuration: ConfigurationT) -> tuple[ConfigurationT, ...]:
         """Configurations whose stored profiles may be taken for this one's, the closest first.

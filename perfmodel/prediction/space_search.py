@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from ..compiler.pool import compile_many
 from ..core.axes import Floats
 from ..core.progress import Advance, no_progress
 from ..families.base import Batch
@@ -21,6 +22,8 @@ from .scenario import Scenario
 
 _AT_ONCE = 4
 """Configurations that are executed side by side."""
+_TRIED = 8
+"""Configurations that are compiled at most for each that is executed."""
 
 
 def columns_of(configurations: Sequence[Any]) -> dict[str, list[Any]]:
@@ -47,8 +50,9 @@ def search_space(
 ) -> tuple[Floats, dict[int, Outcome]]:
     """Predicted seconds of n configurations, shape ``(n,)``, and by its index the profile of each that was executed.
 
-    The first are spread over the space, the others where the prediction may be fastest by those before. NaN stands where a
-    configuration was not executed, infinity where it cannot run.
+    The first are spread over the space, the others where the prediction may be fastest by those before. Machine code that
+    several configurations have in common is executed once. NaN stands where nothing was executed, infinity where a
+    configuration cannot run.
 
     Args:
         problem: a problem of a family, or a user's space.
@@ -64,19 +68,29 @@ def search_space(
     seconds = np.where(fits.reason_codes == FITS, np.nan, np.inf)
     configurations = [batch.configuration(index) for index in range(len(batch))]
     search = GuidedSearch(columns_of(configurations), np.where(np.isinf(seconds), np.inf, np.nan))
-    executed: dict[int, Outcome] = {}
-    while len(executed) < executions:
-        chosen = search.ask(_AT_ONCE)[: executions - len(executed)]
+    known: dict[int, Outcome] = {}
+    executed: dict[Hashable, int] = {}
+    while len(executed) < executions and len(known) < _TRIED * executions:
+        chosen = search.ask(_AT_ONCE)
         if not chosen:
             break
-        outcomes = gather_profiles(
-            family, problem, batch.take(chosen), gpu, fidelity=Fidelity.SIMULATED, advance=advance
+        compile_many([(family.compile_request(problem, configurations[i], gpu), gpu.architecture.name) for i in chosen])
+        codes = [family.executed_identity(problem, configurations[index], gpu) or index for index in chosen]
+        fresh = list(dict.fromkeys(code for code in codes if code not in executed))[: executions - len(executed)]
+        executed |= {code: chosen[codes.index(code)] for code in fresh}
+        first = [executed[code] for code in fresh]
+        known |= zip(
+            first,
+            gather_profiles(family, problem, batch.take(first), gpu, fidelity=Fidelity.SIMULATED, advance=advance),
+            strict=True,
         )
-        for index, outcome in zip(chosen, outcomes, strict=True):
-            executed[index] = outcome
+        for index, code in zip(chosen, codes, strict=True):
+            if code not in executed:
+                continue
+            outcome = known[index] = known[executed[code]]
             seconds[index] = np.inf
             if isinstance(outcome, KernelProfile):
                 found = evaluate_batch(family, problem, batch.take([index]), scenario, [outcome])
                 seconds[index] = float(found.seconds[0])
             search.tell(index, float(seconds[index]) if np.isfinite(seconds[index]) else None)
-    return seconds, executed
+    return seconds, known

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from ...compiler.user_kernel import signature_of, user_request
 from ...core.constants import MAX_GRID_X, MAX_GRID_YZ
 from ...core.counts import Counts
 from ...core.value_types import require_type
-from ...errors import InputError
+from ...errors import CompileError, InputError
 from ...gpus.gpu import Gpu
 from ...launch.argument_spec import spec_identity
 from ...launch.arguments import kernel_call
@@ -230,6 +230,15 @@ class UserFamily(Family[UserProblem, Any]):
         launch = Launch.of(sizes[:3], sizes[3:6], static_shared_bytes=static_bytes, dynamic_shared_bytes=sizes[6])
         call = self.call(problem, configuration, gpu, {})
         return execute(compiled, launch, call, gpu, remember=True).profile
+
+    def executed_identity(self, problem: UserProblem, configuration: Any, gpu: Gpu) -> Hashable | None:
+        """Machine code, launch and arguments."""
+        try:
+            compiled = compile_kernel(self.compile_request(problem, configuration, gpu), gpu.architecture.name)
+        except CompileError:
+            return None
+        _, _, sizes, arguments = self._resolved(configuration).program
+        return compiled.kernel_name, compiled.cubin, sizes, arguments
 
     def profile_identity(self, problem: UserProblem, configuration: Any) -> tuple[Any, ...]:
         """Launch and arguments as the space works them out: what its file is called says nothing of what it holds."""
