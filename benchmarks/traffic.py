@@ -24,6 +24,7 @@ import numpy as np
 
 import perfmodel.validation
 from campaigns.metrics import counts_of_metrics
+from campaigns.public_kernels.counted import TRAFFIC, traffic_errors, traffic_table
 from campaigns.public_kernels.preparing import INPUTS, call_of, compiled_launch
 from campaigns.public_kernels.record import PublicRecord, read_public_records
 from perfmodel.cli.output import print_table
@@ -47,11 +48,8 @@ from perfmodel.records.schema import RecordKind
 
 GPU = load_gpu("h200")
 RECORDS = Path(perfmodel.validation.__file__).parent / "data" / "h200-recounted.jsonl.gz"
-TRAFFIC = ("l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_write_bytes")
 LOADED = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 HIT = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"
-LEAST_WRITTEN = 4e6
-"""Of fewer bytes written to DRAM most is what the profiler's flush left in L2: no relative error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,13 +144,12 @@ def simulated(case: Case, keep: Path) -> Simulated:
 
 def errors_of(found: Simulated, counters: Mapping[str, float]) -> dict[str, float]:
     """Relative error of each count, and the difference of L1 hit rates."""
-    errors = {}
+    errors = traffic_errors(found.counts, counters)
     for measured in counts_of_metrics(counters):
         counted, predicted = float(measured.launches[0]), float(measured.predicted(found.counts)[0])
-        least = LEAST_WRITTEN if measured.count == "dram_write_bytes" else 1.0
-        if counted >= least or (measured.name not in TRAFFIC and predicted):
+        if measured.name not in TRAFFIC and (counted or predicted):
             errors[measured.name] = predicted / counted - 1.0 if counted else np.inf
-        elif not predicted and measured.name not in TRAFFIC:
+        elif measured.name not in TRAFFIC:
             errors[measured.name] = 0.0
     if counters.get(LOADED) and HIT in counters:
         errors["l1_hit_rate"] = found.l1_hit_rate - counters[HIT] / counters[LOADED]
@@ -204,6 +201,7 @@ def main() -> None:
         columns = [np.abs([errors[n] for errors in all_errors if n in errors]) for n in names]
         rows.append((name, *(f"{float(summary(c)):.1%}" if len(c) else "" for c in columns), "", ""))
     print_table("simulated against counted", ("launch", *names, "executing", "caches"), rows, left=1)
+    print(traffic_table({chosen.public.name.partition(".")[0] if chosen.public else "own": all_errors}))
     print_counts(all_errors)
 
 

@@ -18,7 +18,7 @@ from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.launch import L2State
 from perfmodel.prediction.scenario import scenario_of
 
-from .counted import compared_counts, compared_table
+from .counted import compared_counts, compared_table, traffic_errors, traffic_table
 from .fitting import FREE, fit_sm, fit_table, measured_launches
 from .measuring import PLAN, append_record, count_step, time_step
 from .mechanisms import mechanism_launches
@@ -84,6 +84,22 @@ def counts(
     typer.echo(
         compared_table(compared_counts([one for path in records for one in read_public_records(path)])), nl=False
     )
+
+
+@app.command()
+def traffic(
+    records: Annotated[list[Path], typer.Option("--records", metavar="FILE.jsonl.gz", help="May be repeated.")],
+) -> None:
+    """Print, as Markdown, how near the simulated traffic of caches is to the counters, file by file; no GPU is needed."""
+    sets = {
+        path.name.partition(".")[0]: [
+            traffic_errors(one.kernel_profile().counts, one.counters)
+            for one in read_public_records(path)
+            if one.profile and one.counters
+        ]
+        for path in records
+    }
+    typer.echo(traffic_table(sets), nl=False)
 
 
 @app.command()

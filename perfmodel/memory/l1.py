@@ -25,7 +25,7 @@ from .trace import LOCAL_LINES, SECTORS_OF_MASK, LineAccesses, sectors_of, whole
 
 _SEED = 0
 _NORMAL_95 = 1.96
-_STACK_BITS = 40
+STACK_BITS = 40
 """Lines of a block's stacks are fewer than ``2 ** 40``."""
 WAVES = 3
 """Waves of blocks that a sampled SM runs at least, where the grid has so many: two follow the first."""
@@ -222,7 +222,7 @@ def with_own_stacks(accesses: LineAccesses, run: NDArray[np.int64], together: in
     """
     chosen, turn, _ = _turns(accesses, run)
     kept = accesses.of(chosen)
-    line = np.where(kept.line >= LOCAL_LINES, kept.line + (turn % together << _STACK_BITS), kept.line)
+    line = np.where(kept.line >= LOCAL_LINES, kept.line + (turn % together << STACK_BITS), kept.line)
     return replace(kept, line=line)
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from campaigns.public_kernels.command import EXECUTED, execute
-from campaigns.public_kernels.counted import compared_counts, compared_table
+from campaigns.public_kernels.counted import compared_counts, compared_table, traffic_errors, traffic_table
 from campaigns.public_kernels.inputs import made, with_files
 from campaigns.public_kernels.mechanisms import mechanism_launches, place_launches, stack_launches
 from campaigns.public_kernels.preparing import (
@@ -239,6 +239,26 @@ def test_a_table_of_counts_names_what_is_not_equal(records: tuple[PublicRecord, 
     (found,) = compared_counts([changed])
     assert (found.launches, found.equal, found.close, found.unequal) == (1, 0, 0, ((record.launch.id, -0.5),))
     assert f"| warp_instructions | 1 | 0 | 0 | {record.launch.id} -0.5 |" in compared_table([found])
+
+
+def test_answers_of_atomics_are_no_misses_of_l1(records: tuple[PublicRecord, ...]) -> None:
+    counts = next(one for one in records if one.profile).kernel_profile().counts
+    sent, atomics = "l1tex__m_xbar2l1tex_read_sectors.sum", "lts__t_sectors_srcunit_tex_op_atom.sum"
+    twice = 2.0 * float(counts.l1_missed_sectors)
+    assert traffic_errors(counts, {sent: twice}) == {"l1_missed_sectors": -0.5}
+    assert traffic_errors(counts, {sent: twice, atomics: 0.0}) == {"l1_missed_sectors": -0.5}
+    assert traffic_errors(counts, {sent: twice, atomics: 1.0}) == {}
+
+
+def test_few_bytes_written_to_dram_have_no_relative_error(records: tuple[PublicRecord, ...]) -> None:
+    counts = next(one for one in records if one.profile).kernel_profile().counts
+    assert traffic_errors(counts, {"dram__bytes_write.sum": 3.9e6}) == {}
+    assert "dram_write_bytes" in traffic_errors(counts, {"dram__bytes_write.sum": 4e6})
+
+
+def test_a_table_of_traffic_has_a_row_for_each_set() -> None:
+    rows = traffic_table({"a": [{"dram_read_bytes": 0.1}, {"dram_read_bytes": -0.3}], "b": []}).splitlines()
+    assert rows[2:] == ["| a |  |  |  | 50 % of 2, 20.0 % |  |", "| b |  |  |  |  |  |"]
 
 
 def test_what_was_executed_before_an_end_is_not_executed_again(tmp_path: Path) -> None:
