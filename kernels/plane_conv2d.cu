@@ -6,13 +6,15 @@
 // Grid:      x = groups of PLANES planes, counted through channels and images.
 // Block:     BLOCK_X threads. The planes of a group, one run of memory, and their filters are copied to shared memory; the outputs
 //            leave by way of shared memory, so that global memory sees whole vectors only, and no edge of an image.
+//            DIRECT_STORES: few blocks, whose threads store their outputs themselves: a pass through shared memory and a barrier
+//            take longer than sectors that are stored in parts.
 // Thread:    ROWS_PER_THREAD x COLUMNS_PER_THREAD neighbouring outputs of one plane. Neighbouring threads have tiles side by side,
 //            then one below the other, then of the next plane.
 // Edges:     sizes are compile-time constants, so that taps outside of the image cost nothing where a tile is as wide, or as high,
 //            as the plane; elsewhere what they would read is zero. Where tiles are as wide, rows outside are zeros that
 //            lie in the same banks.
 // Constants: fields of problem and configuration in capitals; vectors and pitches have their one home in the family.
-//            WHOLE_GROUPS: the last group has as many planes as the others.
+//            WHOLE_GROUPS: the last group has as many planes as the others. STORE_VECTOR: words of a thread's store.
 
 #include "vectors.cuh"
 
@@ -25,11 +27,11 @@
 #define TILE_ROWS ((ROWS_PER_THREAD - 1) * STRIDE + FILTER_HEIGHT)
 #define TILE_COLUMNS ((COLUMNS_PER_THREAD - 1) * STRIDE + FILTER_WIDTH)
 
-// Words of shared memory: input planes, the outputs, the filters, each of which starts at a whole vector, and zeros for a row that
+// Words of shared memory: input planes, the outputs if they pass through it, the filters, each of which starts at a whole vector, and zeros for a row that
 // begins in any bank.
 #define WHOLE(words) (((words) + 3) / 4 * 4)
 #define OUTPUT_START WHOLE(PLANES * INPUT_PLANE)
-#define FILTER_START (OUTPUT_START + WHOLE(PLANES * OUTPUT_PLANE))
+#define FILTER_START (OUTPUT_START + (DIRECT_STORES ? 0 : WHOLE(PLANES * OUTPUT_PLANE)))
 #define FILTER_PITCH WHOLE(FILTER_TAPS)
 #define ZEROS_START ((FILTER_START + PLANES * FILTER_PITCH + 31) / 32 * 32)
 #define ZEROS (31 + WIDTH)
@@ -50,7 +52,14 @@ __device__ __forceinline__ void move_run(float *to, const float *from, const int
             move_vector(to + first, from + first);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK_X)
+// Where blocks are few, registers for early reads are worth more than room for further blocks.
+#if DIRECT_STORES
+#define BOUNDS __launch_bounds__(BLOCK_X, 1)
+#else
+#define BOUNDS __launch_bounds__(BLOCK_X)
+#endif
+
+extern "C" __global__ void BOUNDS
     plane_conv2d(float *__restrict__ output, const float *__restrict__ input, const float *__restrict__ filter, const unsigned planes)
 {
     extern __shared__ float4 shared_memory[];
@@ -79,27 +88,36 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X)
         if (first + BLOCK_X <= ZEROS || first + threadIdx.x < ZEROS)
             shared[ZEROS_START + first + threadIdx.x] = 0.0f;
 #endif
+
+    const int plane = (int)threadIdx.x / TILES;
+    const int tile = (int)threadIdx.x % TILES;
+    const int output_row = TILES_DOWN == 1 ? 0 : tile / TILES_ACROSS * ROWS_PER_THREAD;
+    const int output_column = TILES_ACROSS == 1 ? 0 : tile % TILES_ACROSS * COLUMNS_PER_THREAD;
+    int first_row = output_row * STRIDE - PADDING;
+    int first_column = output_column * STRIDE - PADDING;
+    int first_word = plane * INPUT_PLANE + first_row * WIDTH + first_column;
+    int first_tap_word = FILTER_START + plane * FILTER_PITCH;
+    const int first_output = plane * OUTPUT_PLANE + output_row * OUTPUT_WIDTH + output_column;
+#if DIRECT_STORES
+    float *to = output + (long long)first_plane * OUTPUT_PLANE + first_output;
+    // While the copies are on their way: the compiler would move these divisions behind the barrier.
+    asm volatile("" : "+r"(first_row), "+r"(first_column), "+r"(first_word), "+r"(first_tap_word), "+l"(to));
+#else
+    float *const to = shared + OUTPUT_START + first_output;
+#endif
+
 #if ASYNC_COPY
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
     __syncthreads();
 
-    const int plane = (int)threadIdx.x / TILES;
-    const int tile = (int)threadIdx.x % TILES;
     if (plane < own_planes) {
-        const int output_row = TILES_DOWN == 1 ? 0 : tile / TILES_ACROSS * ROWS_PER_THREAD;
-        const int output_column = TILES_ACROSS == 1 ? 0 : tile % TILES_ACROSS * COLUMNS_PER_THREAD;
-        const int first_row = output_row * STRIDE - PADDING;
-        const int first_column = output_column * STRIDE - PADDING;
-        const int first_word = plane * INPUT_PLANE + first_row * WIDTH + first_column;
-        const float *const taps = shared + FILTER_START + plane * FILTER_PITCH;
-
         alignas(16) float tap[FILTER_PITCH];
 #pragma unroll
         for (int i = 0; i < FILTER_PITCH; i += 4)
-            move<4>(tap + i, taps + i);
+            move<4>(tap + i, shared + first_tap_word + i);
 
-        float sum[ROWS_PER_THREAD][COLUMNS_PER_THREAD] = {};
+        alignas(16) float sum[ROWS_PER_THREAD][COLUMNS_PER_THREAD] = {};
 #pragma unroll
         for (int r = 0; r < TILE_ROWS; r++) {
             if (TILES_DOWN == 1 && (r < PADDING || r - PADDING >= HEIGHT))
@@ -140,17 +158,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X)
             }
         }
 
-        float *const to = shared + OUTPUT_START + plane * OUTPUT_PLANE + output_row * OUTPUT_WIDTH + output_column;
 #pragma unroll
         for (int o = 0; o < ROWS_PER_THREAD; o++)
 #pragma unroll
-            for (int p = 0; p < COLUMNS_PER_THREAD; p++)
+            for (int p = 0; p < COLUMNS_PER_THREAD; p += STORE_VECTOR)
                 if ((OUTPUT_HEIGHT % ROWS_PER_THREAD == 0 || output_row + o < OUTPUT_HEIGHT)
                     && (OUTPUT_WIDTH % COLUMNS_PER_THREAD == 0 || output_column + p < OUTPUT_WIDTH))
-                    to[o * OUTPUT_WIDTH + p] = sum[o][p];
+                    move<STORE_VECTOR>(to + o * OUTPUT_WIDTH + p, sum[o] + p);
     }
+#if !DIRECT_STORES
     __syncthreads();
 
     move_run<PLANES * OUTPUT_PLANE, OUTPUT_VECTOR>(output + (long long)first_plane * OUTPUT_PLANE, shared + OUTPUT_START,
                                                    own_planes * OUTPUT_PLANE, move<OUTPUT_VECTOR>);
+#endif
 }

@@ -155,9 +155,9 @@ class DirectConv2dConfiguration:
 
 
 def _planes(problem: Conv2d) -> Product[DirectConv2dConfiguration]:
-    """Tiles of whole rows of a plane, or of few even parts of them."""
+    """Tiles of whole rows of a plane, of few even parts of them, or of a column or two, whose stores lie side by side."""
     height, width = problem.output_height, problem.output_width
-    parts = {ceil_div(width, count) for count in range(1, 9)}
+    parts = {1, min(2, width), *(ceil_div(width, count) for count in range(1, 9))}
     rows = {*PLANE_ROWS, *(height,) * (height <= max(PLANE_ROWS))}
     fields = {
         "reuse": (Reuse.PLANE,),

@@ -115,7 +115,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             batch,
             lambda part: launch.launch(problem, part),
             lambda part: blocked.launch_of(problem.layer, _tiles(problem, part, gpu)),
-            lambda part: plane.launch_of(problem, part),
+            lambda part: plane.launch_of(problem, part, gpu),
             lambda part: tensor.tiles(problem, part, gpu).launch(problem),
         )
 
@@ -135,7 +135,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             batch,
             lambda part: closed_form(problem, launch.strips(problem, part), launch.launch(problem, part), gpu),
             lambda part: _blocks_closed_form(problem, _tiles(problem, part, gpu), gpu),
-            lambda part: plane.closed_form(problem, plane.groups(problem, part), gpu),
+            lambda part: plane.closed_form(problem, plane.groups(problem, part, gpu), gpu),
             lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu).counts,
         )
 
@@ -146,7 +146,7 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
         if batch.equals("reuse", Reuse.TENSOR).any():
             return None
         if batch.equals("reuse", Reuse.PLANE).all():
-            group = plane.groups(problem, batch)
+            group = plane.groups(problem, batch, gpu)
             return plane.KERNEL, plane.traits(problem, group, plane.closed_form(problem, group, gpu))
         if batch.equals("reuse", Reuse.BLOCKED).all():
             tile = _tiles(problem, batch, gpu)

@@ -36,6 +36,7 @@ from .problem import Conv2d
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 KERNEL = "plane_conv2d"
 MOST_SUMS = 64
@@ -46,6 +47,9 @@ FEW_PLANES = 8
 """Fewer are not cut down to a multiple of four: a quarter of the threads and more would have no tile."""
 MOST_FMA = 2048
 """Straight-line multiply-adds of a thread."""
+FEW_BLOCKS = 2
+"""Blocks for each SM up to which threads store their outputs themselves: then a launch is a chain of latencies, of which a pass
+through shared memory is one; with more blocks the sectors that are stored in parts take longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,8 @@ class Groups:
     across: Integers
     tiles: Integers
     planes: Integers
+    direct: Flags
+    """Whether threads store their outputs themselves."""
 
     def blocks(self, problem: Conv2d) -> Integers:
         """Blocks of the launch."""
@@ -68,8 +74,9 @@ class Groups:
         return np.asarray((self.rows - 1) * problem.stride + problem.filter_height, np.int64)
 
     def shared_bytes(self, problem: Conv2d) -> Integers:
-        """Input, output and filters of the planes, and zeros in place of a row outside."""
-        images = sum(round_up(self.planes * plane, VECTOR_WORDS) for plane in _plane_words(problem))
+        """Input, filters and what passes through of the output, and zeros in place of a row outside."""
+        of_input, of_output = (round_up(self.planes * plane, VECTOR_WORDS) for plane in _plane_words(problem))
+        images = of_input + np.where(self.direct, 0, of_output)
         filters = self.planes * round_up(problem.filter_taps, VECTOR_WORDS)
         zeros = SHARED_BANKS - 1 + problem.width
         words = np.where(self.tiles > self.across, round_up(images + filters, SHARED_BANKS) + zeros, images + filters)
@@ -80,7 +87,7 @@ def _plane_words(problem: Conv2d) -> tuple[int, int]:
     return problem.height * problem.width, problem.output_height * problem.output_width
 
 
-def groups(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Groups:
+def groups(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Groups:
     """As many planes as the block's threads have tiles for, at least one; fours where they are copied by wider vectors."""
     rows, columns, threads = (
         batch[name].astype(np.int64) for name in ("rows_per_thread", "columns_per_thread", "block_x")
@@ -90,12 +97,21 @@ def groups(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Groups:
     planes = np.clip(threads // tiles, 1, problem.output_planes)
     if any(words % VECTOR_WORDS for words in _plane_words(problem)):
         planes = np.where(planes >= FEW_PLANES, planes // VECTOR_WORDS * VECTOR_WORDS, planes)
-    return Groups(rows=rows, columns=columns, threads=threads, across=across, tiles=tiles, planes=planes)
+    direct = ceil_div(problem.output_planes, planes) <= FEW_BLOCKS * gpu.sm_count
+    return Groups(
+        rows=rows,
+        columns=columns,
+        threads=threads,
+        across=across,
+        tiles=tiles,
+        planes=planes,
+        direct=np.asarray(direct),
+    )
 
 
 def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
     """Depthwise layers whose planes fit a block's threads and shared memory, and whose tiles fit registers."""
-    group = groups(problem, batch)
+    group = groups(problem, batch, gpu)
     sums = group.rows * group.columns
     values = sums + problem.filter_taps + (group.columns - 1) * problem.stride + problem.filter_width
     shared, most = group.shared_bytes(problem), gpu.shared_bytes_per_block_opt_in
@@ -112,9 +128,9 @@ def checks(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -
     )
 
 
-def launch_of(problem: Conv2d, batch: Batch[DirectConv2dConfiguration]) -> Launch:
+def launch_of(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> Launch:
     """One block for each group of planes."""
-    group = groups(problem, batch)
+    group = groups(problem, batch, gpu)
     return Launch(grid_x=group.blocks(problem), block_x=group.threads, dynamic_shared_bytes=group.shared_bytes(problem))
 
 
@@ -128,6 +144,27 @@ def _vectors(problem: Conv2d, planes: int) -> tuple[int, int]:
     common = gcd(planes, problem.output_planes)
     of_input, of_output = _plane_words(problem)
     return _vector(of_input, common), _vector(of_output, common)
+
+
+def _own_vector(problem: Conv2d, columns: int) -> int:
+    """Words of a store of a thread's own outputs: all its rows begin at multiples of them."""
+    return gcd(VECTOR_WORDS, columns, problem.output_width)
+
+
+def _own_stores(problem: Conv2d, rows: int, columns: int, across: int, tiles: int, planes: int) -> tuple[float, float]:
+    """Requests and sectors of a block whose threads store their own outputs, of a group that begins with a sector."""
+    width = _own_vector(problem, columns)
+    thread = np.arange(round_up(planes * tiles, WARP_SIZE))
+    tile = thread % tiles
+    row = (tile // across * rows)[:, None, None] + np.arange(rows)[:, None]
+    column = (tile % across * columns)[:, None, None] + np.arange(0, columns, width)
+    stored = (thread < planes * tiles)[:, None, None] & (row < problem.output_height) & (column < problem.output_width)
+    word = (thread // tiles)[:, None, None] * _plane_words(problem)[1] + row * problem.output_width + column
+    requests = (len(thread) // WARP_SIZE, WARP_SIZE, -1)  # warps, lanes, stores of a thread
+    stored = stored.reshape(requests)
+    sector = np.sort(np.where(stored, word.reshape(requests) // WORDS_PER_SECTOR, -1), axis=1)
+    first = np.concatenate([np.ones_like(sector[:, :1], np.bool_), sector[:, 1:] != sector[:, :-1]], axis=1)
+    return float(stored.any(axis=1).sum()), float((first & (sector >= 0)).sum())
 
 
 def _read_vector(problem: Conv2d, across: int) -> int:
@@ -178,6 +215,27 @@ def _tap_copies(problem: Conv2d, group: Groups) -> Integers:
     return np.asarray(whole * ceil_div(at_once * taps, WARP_SIZE) + ceil_div(rest * taps, WARP_SIZE), np.int64)
 
 
+def _stores(problem: Conv2d, group: Groups, blocks: Floats, vector: Floats) -> tuple[Floats, Floats]:
+    """Store requests and sectors of the launch: in whole vectors by way of shared memory, or by each thread."""
+    of_output = _plane_words(problem)[1]
+    requests = np.ceil(group.planes * of_output / vector / WARP_SIZE) * blocks
+    sectors = np.full_like(blocks, problem.output_planes * of_output / WORDS_PER_SECTOR)
+    if not group.direct.any():
+        return requests, sectors
+
+    def of_kinds(*kinds: Integers) -> tuple[Floats, ...]:
+        found = [_own_stores(problem, *map(int, kind)) for kind in zip(*kinds, strict=True)]
+        return tuple(np.array(found, np.float64).T)
+
+    own_requests, own_sectors = over_unique(
+        of_kinds, group.rows, group.columns, group.across, group.tiles, group.planes
+    )
+    of_all = problem.output_planes / group.planes  # the last block may have fewer planes
+    return np.where(group.direct, own_requests * of_all, requests), np.where(
+        group.direct, own_sectors * of_all, sectors
+    )
+
+
 def _of_groups(problem: Conv2d, group: Groups) -> tuple[Floats, ...]:
     """`_of_group` of every configuration."""
 
@@ -200,14 +258,15 @@ def closed_form(problem: Conv2d, group: Groups, gpu: Gpu) -> Counts:
     input_words, output_words = problem.output_planes * of_input, problem.output_planes * of_output
     input_copies = np.ceil(group.planes * of_input / copy_vector / WARP_SIZE) * blocks
     tap_copies = _tap_copies(problem, group) * blocks
-    stores = np.ceil(group.planes * of_output / store_vector / WARP_SIZE) * blocks
-    copies, sums = input_copies + tap_copies, group.rows * group.columns
+    stores, stored = _stores(problem, group, blocks, store_vector)
+    copies, passed = input_copies + tap_copies, np.where(group.direct, 0, 1)
+    sums = passed * group.rows * group.columns
     tap_reads = ceil_div(problem.filter_taps, VECTOR_WORDS)
     asynchronous = gpu.architecture.asynchronous_copies
     none = np.zeros_like(blocks)
     moved, plain = (copies, none) if asynchronous else (none, copies)
     read_sectors = input_words / WORDS_PER_SECTOR + problem.output_planes * problem.filter_taps / WORDS_PER_SECTOR
-    sectors, stored = np.full_like(blocks, read_sectors), np.full_like(blocks, output_words / WORDS_PER_SECTOR)
+    sectors = np.full_like(blocks, read_sectors)
     through_l1 = tap_copies + input_copies * (copy_vector < VECTOR_WORDS)
     return Counts(
         global_load_requests=plain,
@@ -215,8 +274,8 @@ def closed_form(problem: Conv2d, group: Groups, gpu: Gpu) -> Counts:
         global_load_lines=none if asynchronous else sectors / SECTORS_PER_LINE,
         global_store_requests=stores,
         global_store_sectors=stored,
-        shared_load_requests=working * (reads + tap_reads) + stores,
-        shared_load_wavefronts=working * (read_wavefronts + tap_reads * VECTOR_WORDS) + stores * store_vector,
+        shared_load_requests=working * (reads + tap_reads) + passed * stores,
+        shared_load_wavefronts=working * (read_wavefronts + tap_reads * VECTOR_WORDS) + passed * stores * store_vector,
         shared_store_requests=working * sums + plain,
         shared_store_wavefronts=working * sums + plain,
         async_copy_requests=moved,
@@ -225,7 +284,7 @@ def closed_form(problem: Conv2d, group: Groups, gpu: Gpu) -> Counts:
         async_copy_read_wavefronts=through_l1 if asynchronous else none,
         async_copy_read_sectors=sectors if asynchronous else none,
         fp32_fma=working * fma,
-        barriers=2 * blocks * ceil_div(group.threads, WARP_SIZE),
+        barriers=(1 + passed) * blocks * ceil_div(group.threads, WARP_SIZE),
         l2_read_sectors=sectors,
         l2_write_sectors=stored,
         dram_read_bytes=np.full_like(blocks, FLOAT_BYTES * (input_words + problem.filter_elements)),
@@ -239,13 +298,16 @@ def traits(problem: Conv2d, group: Groups, known: Counts) -> Traits:
     of_input, of_output = _plane_words(problem)
     input_copies = np.ceil(group.planes * of_input / copy_vector / group.threads)
     tap_copies = ceil_div(group.planes, np.maximum(group.threads // problem.filter_taps, 1))
-    stores = np.ceil(group.planes * of_output / store_vector / group.threads)
-    tap_reads, sums = ceil_div(problem.filter_taps, VECTOR_WORDS), group.rows * group.columns
+    passes = np.ceil(group.planes * of_output / store_vector / group.threads)
+    own_vector = np.gcd(np.gcd(VECTOR_WORDS, group.columns), problem.output_width)
+    sums = group.rows * group.columns
+    stores = np.where(group.direct, sums / own_vector, passes)
+    tap_reads = ceil_div(problem.filter_taps, VECTOR_WORDS)
     about = code_estimates()
     copying = about.plane_copy_instructions * (input_copies + stores) + about.plane_tap_copy_instructions * tap_copies
     of_rows = about.plane_row_instructions * group.tile_rows(problem) + np.where(group.tiles > 1, sums, 0)
     index = about.prologue_instructions + copying + of_rows
-    straight = fma + reads + tap_reads + sums + input_copies + tap_copies + 2 * stores
+    straight = fma + reads + tap_reads + input_copies + tap_copies + stores + np.where(group.direct, 0, sums + stores)
     return Traits(
         sizes={
             "multiply_adds": fma,
@@ -267,6 +329,7 @@ def traits(problem: Conv2d, group: Groups, known: Counts) -> Traits:
             "strides": problem.stride > 1,
             "pads": problem.padding > 0,
             "whole_groups": problem.output_planes % group.planes == 0,
+            "direct_stores": group.direct,
             "whole_rows": group.across == 1,
             "whole_columns": group.tiles == group.across,
             "rows_end_within_tile": problem.output_height % group.rows != 0,
@@ -285,7 +348,7 @@ def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) 
 
     At compiled fidelity one block is executed, which counts all but the traffic behind L1.
     """
-    group, launch = groups(problem, batch), launch_of(problem, batch)
+    group, launch = groups(problem, batch, gpu), launch_of(problem, batch, gpu)
     known = closed_form(problem, group, gpu)
     return completed_profile(
         known,
@@ -299,8 +362,8 @@ def profile(problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) 
 
 def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, gpu: Gpu) -> CompileRequest:
     """Source, kernel and macros; all sizes but that of the batch are among them."""
-    group = groups(problem, Batch.of([configuration]))
-    planes, across = int(group.planes[0]), int(group.across[0])
+    group = groups(problem, Batch.of([configuration]), gpu)
+    planes, across, direct = int(group.planes[0]), int(group.across[0]), bool(group.direct[0])
     of_input, of_output = _vectors(problem, planes)
     return CompileRequest(
         source=kernel_text(f"{KERNEL}.cu"),
@@ -322,6 +385,8 @@ def compile_request(problem: Conv2d, configuration: DirectConv2dConfiguration, g
             ("INPUT_VECTOR", of_input),
             ("OUTPUT_VECTOR", of_output),
             ("READ_VECTOR", _read_vector(problem, across)),
+            ("DIRECT_STORES", int(direct)),
+            ("STORE_VECTOR", _own_vector(problem, int(group.columns[0])) if direct else 1),
             ("ASYNC_COPY", int(gpu.architecture.asynchronous_copies)),
         ),
         architecture_specific=True,

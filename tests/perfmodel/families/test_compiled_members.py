@@ -43,10 +43,10 @@ BOUNDS = {
         "global_round_trips": (0.15, 0.50),
     },
     "plane_conv2d": {
-        "registers_per_thread": (0.30, 0.50),
-        "code_bytes": (0.20, 0.40),
-        "longest_warp_instructions": (0.20, 0.40),
-        "warp_cycles": (0.25, 0.60),
+        "registers_per_thread": (0.15, 0.35),
+        "code_bytes": (0.10, 0.25),
+        "longest_warp_instructions": (0.10, 0.25),
+        "warp_cycles": (0.20, 0.45),
     },
     "pointwise_product": {
         "registers_per_thread": (0.10, 0.25),
