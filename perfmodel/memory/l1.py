@@ -165,10 +165,27 @@ def _total(blocks: int, sectors: NDArray[np.int64]) -> L1Traffic:
 
 
 def in_lock_step(accesses: LineAccesses, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Order of the accesses of blocks that begin together: the n-th round trips of all warps before the next ones of any."""
+    """Order of the accesses of blocks that begin together: the n-th ones of all warps before the next ones of any (`_clock`)."""
     chosen = np.flatnonzero(np.isin(accesses.block, blocks))
-    by_warp = accesses.warp[chosen], accesses.block[chosen]
-    return chosen[np.lexsort((*by_warp, accesses.step[chosen], accesses.trip[chosen]))]
+    return chosen[np.lexsort((accesses.warp[chosen], accesses.block[chosen], _clock(accesses)[chosen]))]
+
+
+def _clock(accesses: LineAccesses) -> NDArray[np.int64]:
+    """When a warp makes each access: how many round trips, and accesses to its stack in them, come before it.
+
+    >>> zero, step = np.zeros(4, np.int64), np.array([0, 1, 2, 0])
+    >>> _clock(LineAccesses(zero, zero, np.array([3, 3, 3, 4]), step, zero, zero, zero == 0)).tolist()
+    [3, 4, 5, 6]
+    """
+    warps = int(accesses.warp.max(initial=0)) + 1
+    _, warp = np.unique(accesses.block * warps + accesses.warp, return_inverse=True)
+    trips, of_trip = np.unique(np.stack([warp, accesses.trip]), axis=1, return_inverse=True)
+    steps = np.zeros(trips.shape[1], np.int64)
+    np.maximum.at(steps, of_trip.reshape(-1), accesses.step)
+    before = np.cumsum(steps) - steps
+    before -= before[np.searchsorted(trips[0], trips[0])]
+    clock: NDArray[np.int64] = accesses.trip + before[of_trip.reshape(-1)] + accesses.step
+    return clock
 
 
 def _at_any_point(
@@ -178,12 +195,15 @@ def _at_any_point(
 
     The first block of each place begins anywhere within the time that one takes.
     """
-    chosen, turn, trips = _turns(accesses, run)
-    begins = np.random.default_rng(_SEED).integers(0, max(int(trips.max()), 1), together)
+    chosen, turn, _ = _turns(accesses, run)
+    clock = _clock(accesses)[chosen]
+    takes = np.zeros(len(run), np.int64)
+    np.maximum.at(takes, turn, clock + 1)
+    begins = np.random.default_rng(_SEED).integers(0, max(int(takes.max()), 1), together)
     begin = np.concatenate([begins, np.zeros(len(run) - together, np.int64)])
     for later in range(together, len(run)):
-        begin[later] = begin[later - together] + trips[later - together]
-    order = np.lexsort((accesses.warp[chosen], turn, accesses.step[chosen], begin[turn] + accesses.trip[chosen]))
+        begin[later] = begin[later - together] + takes[later - together]
+    order = np.lexsort((accesses.warp[chosen], turn, begin[turn] + clock))
     return chosen[order], turn[order] >= together
 
 

@@ -181,3 +181,27 @@ def test_each_place_of_an_sm_has_stacks_of_its_own() -> None:
         together=2,
     )
     assert found.line[0] == found.line[4] != found.line[2]  # the third block takes the place of the first one
+
+
+def stack_walks(trips_before: list[int], warps: int) -> LineAccesses:
+    """Blocks whose warps go through 48 lines of their stacks three times, each after so many round trips."""
+    rows = []
+    for walk, before in enumerate(trips_before):
+        block, warp = divmod(walk, warps)
+        rows += [(block, warp, trip, 0, 1000 * walk + trip) for trip in range(before)]
+        rows += [(block, warp, before, step, LOCAL_LINES + 100 * warp + step % 48) for step in range(3 * 48)]
+    block, warp, trip, step, line = np.array(rows, np.int64).T
+    return LineAccesses(block, warp, trip, step, line, np.full(len(line), WORDS_OF_LINE), np.full(len(line), True))
+
+
+def test_stacks_of_the_blocks_that_an_sm_holds_are_walked_through_at_a_time() -> None:
+    # one walk fits L1, two do not: blocks of later waves are in their stacks together most of the time
+    one, other = (l1_traffic(stack_walks([2] * 12, 1), np.arange(12), together, 64 * 128)[1] for together in (1, 2))
+    assert one.missed < 0.5 * one.asked
+    assert other.missed > 0.6 * other.asked
+
+
+def test_warps_are_in_their_stacks_together_whatever_number_of_round_trips_come_before() -> None:
+    alike, apart = (l1_traffic(stack_walks(trips, 2), np.arange(1), 1, 64 * 128)[1] for trips in ([2, 2], [2, 4]))
+    assert alike.missed > 0.6 * alike.asked
+    assert apart.missed == pytest.approx(alike.missed, rel=0.1)
