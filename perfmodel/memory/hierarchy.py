@@ -305,10 +305,17 @@ def _working_share(lines: LineAccesses, trips: int) -> float:
 
 
 def _busy_cycles(counts: Counts, gpu: Gpu) -> float:
-    """Cycles for which one SM would issue the instructions of a launch, or pass its requests through L1's data pipe."""
+    """Cycles for which one SM would issue the instructions of a launch, or pass its requests through L1's data pipe.
+
+    >>> from perfmodel.gpus.catalogue import load_gpu
+    >>> copies = Counts(warp_instructions=16, async_copy_requests=2, async_copy_read_wavefronts=2, async_copy_wavefronts=8)
+    >>> _busy_cycles(copies, load_gpu("h200"))  # 12 passes; 16 instructions take four schedulers 4 cycles
+    12.0
+    """
     issued = float(counts.warp_instructions) / gpu.schedulers_per_sm
     passed = counts.shared_load_wavefronts + counts.shared_store_wavefronts + counts.global_load_lines
-    return max(issued, float(passed))
+    copies = counts.async_copy_requests + counts.async_copy_read_wavefronts + counts.async_copy_wavefronts
+    return max(issued, float(passed + copies))
 
 
 def _seconds_beside_dram(
