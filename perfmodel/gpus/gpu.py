@@ -61,6 +61,7 @@ class Gpu:
     tensor_f64_per_sm: NotNegative
     tensor_warp_share: Rate
     tensor_issue_share: Share
+    tensor_switch_cycles: Cost
     """Part of the time that a product of a warp holds tensor cores, in which its scheduler issues nothing else."""
     schedulers_per_sm: Positive
 
@@ -93,6 +94,8 @@ class Gpu:
     l1_cycles_per_request: Rate
     l1_wavefront_latency_cycles: Rate
     async_copy_cycles: Cost
+    shared_lane_bytes_per_cycle: Cost
+    wide_read_issue_cycles: Cost
     constant_cache_bytes: Positive
     constant_cache_ways: Positive
     constant_word_cycles: Rate

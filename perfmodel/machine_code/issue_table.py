@@ -1,8 +1,8 @@
 """What the issue stage of an SM must know of each instruction: its pipe, its control bits, its register reads.
 
-The control bits are those of `schedule.fields`. A register's bank is its number modulo two; an operand that the instruction
-before has kept in the reuse cache (``.reuse``) is not read again. Source: Jia et al., "Dissecting the NVIDIA Volta GPU
-architecture via microbenchmarking" (2018), sections 2.1 and 3.
+The control bits are those of `schedule.fields`. A register's bank is its number modulo two; an operand that is kept in the reuse
+cache (``.reuse``) is not read again. Sources: Jia et al., "Dissecting the NVIDIA Volta GPU architecture via microbenchmarking"
+(2018), sections 2.1 and 3; how long operands are kept: docs/notes/2026-11-registers.md.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ class IssueTable:
         write_barrier: Scoreboard that the result releases, 7 for none.
         read_barrier: Scoreboard that the operands release, 7 for none.
         wait_mask: Scoreboards that must be free before it issues, one bit for each.
-        bank_reads: Registers read from each bank, shape ``(n, 2)``.
+        bank_reads: Registers read from each bank, shape ``(n, 2)``, where all that are kept for reuse are still there.
+        kept_reads: Further registers of each bank that are read where another warp has been issued meanwhile, same shape.
+        kept_for: Instructions of the warp since the first of these was kept.
         groups_left: Groups of copies or of products that a `Wait.COPY_WAIT` or `Wait.PRODUCT_WAIT` lets run on; of a
             `Wait.GROUP_PRODUCT` 1 where it is the last of its group, else 0.
         tensor_rate: `TensorRate` of matrix products.
@@ -114,6 +116,7 @@ class IssueTable:
         product_bytes: Bytes of shared memory that a warp's part of a ``wgmma`` reads.
         past_l1: 1 for asynchronous copies that pass L1 by, else 0; -1 where that is not known.
         generic_bytes: Bytes of a lane of a generic access, which may reach the shared memory of another block; 0 for others.
+        shared_bytes: Bytes of a lane that a load from shared memory brings; 0 for others.
     """
 
     pipe: Integers
@@ -124,11 +127,14 @@ class IssueTable:
     read_barrier: Integers
     wait_mask: Integers
     bank_reads: Integers
+    kept_reads: Integers
+    kept_for: Integers
     groups_left: Integers
     tensor_rate: Integers
     tensor_operations: Integers
     constant_line: Integers
     generic_bytes: Integers
+    shared_bytes: Integers
     product_bytes: Integers
     past_l1: Integers
 
@@ -251,6 +257,7 @@ def issue_table(code: MachineCode) -> IssueTable:
     instructions = code.instructions
     stall, write, read, mask = fields(instructions)
     products = [tensor_work(i) for i in instructions]
+    reads, kept_reads, kept_for = _bank_reads(instructions)
     return IssueTable(
         pipe=np.array([pipe_of(i) for i in instructions], np.int64),
         pipe_passes=np.array([2 if i.name == "IMAD" and i.has("WIDE", "HI") else 1 for i in instructions], np.int64),
@@ -259,12 +266,15 @@ def issue_table(code: MachineCode) -> IssueTable:
         write_barrier=write,
         read_barrier=read,
         wait_mask=mask,
-        bank_reads=_bank_reads(instructions),
+        bank_reads=reads,
+        kept_reads=kept_reads,
+        kept_for=kept_for,
         groups_left=np.array([_groups_left(i) for i in instructions], np.int64),
         tensor_rate=np.array([rate for rate, _, _ in products], np.int64),
         tensor_operations=np.array([-count if group else count for _, count, group in products], np.int64),
         constant_line=np.array([_constant_line(i) for i in instructions], np.int64),
-        generic_bytes=np.array([_generic_bytes(i) for i in instructions], np.int64),
+        generic_bytes=np.array([_bytes_of_lane(i, ("LD", "ST")) for i in instructions], np.int64),
+        shared_bytes=np.array([_bytes_of_lane(i, ("LDS",)) for i in instructions], np.int64),
         past_l1=np.array([i.copies_past_l1 for i in instructions], np.int64),
         product_bytes=np.array([shared_bytes_of_product(i) for i in instructions], np.int64),
     )
@@ -283,8 +293,9 @@ def _constant_line(instruction: MachineInstruction) -> int:
     return -1
 
 
-def _generic_bytes(instruction: MachineInstruction) -> int:
-    if instruction.name not in ("LD", "ST"):
+def _bytes_of_lane(instruction: MachineInstruction, names: tuple[str, ...]) -> int:
+    """Bytes of a lane of an access whose name is one of these; 0 for others."""
+    if instruction.name not in names:
         return 0
     widths = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 2 * BANK_BYTES, "128": 4 * BANK_BYTES}
     return next((widths[part] for part in instruction.parts if part in widths), BANK_BYTES)
@@ -300,23 +311,39 @@ def _groups_left(instruction: MachineInstruction) -> int:
     return last.value or 0 if isinstance(last, Immediate) else 0
 
 
-def _bank_reads(instructions: tuple[MachineInstruction, ...]) -> Integers:
-    """Registers that each arithmetic instruction reads from each bank, those kept for reuse and repeated ones left out."""
-    reads = np.zeros((len(instructions), BANKS), np.int64)
-    kept: dict[int, int] = {}
-    for row, instruction in zip(reads, instructions, strict=True):
-        keeps: dict[int, int] = {}
-        if pipe_of(instruction) in (Pipe.FMA, Pipe.FMA_HEAVY, Pipe.ALU, Pipe.FP64):
-            seen: set[int] = set()
-            for slot, text in enumerate(instruction.operand_text.split(",")[1:]):
-                match = _REGISTER.search(text)
-                if match is None:
-                    continue
-                number = int(match[1])
-                if match[2]:
-                    keeps[slot] = number
-                if number not in seen and kept.get(slot) != number:
-                    seen.add(number)
-                    row[number % BANKS] += 1
-        kept = keeps
-    return reads
+def _bank_reads(instructions: tuple[MachineInstruction, ...]) -> tuple[Integers, Integers, Integers]:
+    """Registers that each arithmetic instruction reads from each bank, those that are kept for reuse, and for how long these are.
+
+    Each operand keeps the last register that an instruction has marked there, until another one is marked or it is read without
+    a mark. A register that an instruction reads twice is read once.
+    """
+    reads, kept_reads = np.zeros((2, len(instructions), BANKS), np.int64)
+    kept_for = np.zeros(len(instructions), np.int64)
+    kept: dict[int, tuple[int, int]] = {}
+    for place, instruction in enumerate(instructions):
+        pipe = pipe_of(instruction)
+        if pipe not in (Pipe.FMA, Pipe.FMA_HEAVY, Pipe.ALU, Pipe.FP64, Pipe.TENSOR):
+            continue
+        marked: dict[int, int] = {}
+        for slot, text in enumerate(instruction.operand_text.split(",")[1:]):
+            match = _REGISTER.search(text)
+            if match is None:
+                continue
+            number = int(match[1])
+            since, register = kept.get(slot, (-1, -1))
+            if register != number:
+                since = -1
+            marked[number] = min(marked.get(number, place), since)
+            if match[2]:
+                kept[slot] = (place, number)
+            elif register == number:
+                del kept[slot]
+        if pipe is Pipe.TENSOR:
+            continue
+        for number, since in marked.items():
+            if since < 0:
+                reads[place, number % BANKS] += 1
+            else:
+                kept_reads[place, number % BANKS] += 1
+                kept_for[place] = max(kept_for[place], place - since)
+    return reads, kept_reads, kept_for

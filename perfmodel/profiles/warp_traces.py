@@ -195,14 +195,14 @@ def _steps(values: Integers) -> Integers:
     return np.diff(values, prepend=0)
 
 
-_ABSENT = {"constant_line": -1, "generic_bytes": 0, "product_bytes": 0, "past_l1": -1}
+_ABSENT = {"constant_line": -1, "generic_bytes": 0, "product_bytes": 0, "past_l1": -1, "kept_for": 0, "shared_bytes": 0}
 """Fields of the issue table that older archives do not have, and what stands for them."""
 
 
 def _table(archive: Mapping[str, Any]) -> IssueTable:
     known = {name: archive[name] for name in IssueTable.__dataclass_fields__ if name in archive}
     added = {name: np.full(len(known["pipe"]), none) for name, none in _ABSENT.items() if name not in known}
-    return IssueTable(**known, **added)
+    return IssueTable(**{"kept_reads": np.zeros_like(known["bank_reads"]), **known}, **added)
 
 
 def _loads(archive: Mapping[str, Any]) -> LoadStreams:

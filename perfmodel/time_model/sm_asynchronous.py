@@ -35,6 +35,7 @@ from .sm_state import (
     NEXT,
     PRODUCT,
     PRODUCTS,
+    READ_BUSY,
     READY,
     SCOREBOARDS,
     SENT,
@@ -232,6 +233,7 @@ def _bulk_load(
     moved = asked * machine.dram_share / machine.dram_bytes_per_cycle
     servers[DRAM] = max(servers[DRAM], start) + moved
     servers[DRAM_BUSY] += moved
+    servers[READ_BUSY] += moved
     return answered(machine, servers, start, ahead, 0.0, 1.0)
 
 

@@ -19,6 +19,8 @@ from .terms import atomic_seconds
 
 Floats = NDArray[np.float64]
 
+_WIDE_READ_BYTES = 16
+"""Bytes of a lane of the widest loads from shared memory."""
 _WIDE_FMA_LANES = 32
 """Lanes for each scheduler from which on FP32 has two halves, and reads its registers in one cycle."""
 
@@ -52,6 +54,7 @@ def code_of(
     on_a_word = lanes_on_a_word(memory, wait, counts, scale)
     write_cycles = np.maximum(write_cycles, atomic_cycles(memory, wait, traces.active_lanes, on_a_word, active, gpu))
     data_cycles, latency = data_pipe(memory, wait, on_a_word, gpu)
+    data_cycles = np.maximum(data_cycles, table.shared_bytes / gpu.shared_lane_bytes_per_cycle)
     copies = wait == Wait.ASYNC_COPY
     data_cycles = np.where(copies & (table.past_l1 > 0), copies_past_l1(memory, gpu), data_cycles)
     # an archive that does not say which copies pass L1 by
@@ -73,6 +76,7 @@ def code_of(
         groups_left=table.groups_left,
         issue_cycles=np.where(table.wait == Wait.BRANCH, model.branch_issue_cycles, issue_slot_cycles(table, gpu)),
         bank_reads=_bank_reads(table, gpu),
+        kept_for=table.kept_for,
         pipe_cycles=pipe_cycles,
         latency=np.where(wait == Wait.VARIABLE, model.variable_latency_cycles + pipe_cycles, latency),
         data_cycles=data_cycles,
@@ -253,17 +257,25 @@ def _product_reads(table: IssueTable, gpu: Gpu) -> Floats:
 def issue_slot_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     """Cycles of the issue slot: a third register of one bank takes one more where FP32 pipes are half as wide as a warp.
 
-    A product of a warp keeps its scheduler for a part of the time that it holds tensor cores (`Gpu.tensor_issue_share`).
+    A product of a warp keeps its scheduler for a part of the time that it holds tensor cores (`Gpu.tensor_issue_share`), and
+    longer where another instruction follows it (`Gpu.tensor_switch_cycles`).
     """
-    of_products = gpu.tensor_issue_share * tensor_cycles(table, gpu) * (table.tensor_operations > 0)
+    products = table.tensor_operations > 0
+    switches = products & ~np.append(products[1:], False)
+    of_products = gpu.tensor_issue_share * tensor_cycles(table, gpu) * products + gpu.tensor_switch_cycles * switches
     third = 0 if split_fma(gpu) else np.maximum(table.bank_reads.max(axis=1, initial=0) - 2, 0)
-    return np.asarray(np.maximum(1.0 + third, of_products), np.float64)
+    of_loads = np.where(table.shared_bytes >= _WIDE_READ_BYTES, gpu.wide_read_issue_cycles, 1.0)
+    return np.asarray(np.maximum(of_loads + third, of_products), np.float64)
 
 
 def _bank_reads(table: IssueTable, gpu: Gpu) -> Floats:
-    """Registers that arithmetic reads from each bank, which gives one a cycle; other pipes wait longer for what they read."""
+    """Registers that arithmetic reads from each bank, which gives one a cycle; other pipes wait longer for what they read.
+
+    Shape ``(n, 2, BANKS)``: without those that are kept for reuse, and with them.
+    """
     reads = np.isin(table.pipe, [Pipe.FMA, Pipe.FMA_HEAVY, Pipe.ALU]) & split_fma(gpu)
-    return np.where(reads[:, None], table.bank_reads, 0.0)
+    registers = np.stack([table.bank_reads, table.bank_reads + table.kept_reads], axis=1)
+    return np.where(reads[:, None, None], registers, 0.0)
 
 
 def split_fma(gpu: Gpu) -> bool:

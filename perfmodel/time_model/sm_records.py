@@ -37,7 +37,8 @@ class Code(NamedTuple):
     """One element for each instruction.
 
     ``pipe`` has the numbers of `Pipe`. ``issue_cycles`` are cycles of the issue slot, ``bank_reads`` registers that it reads from
-    each bank, which gives one a cycle, shape ``(n, BANKS)``, ``pipe_cycles`` cycles of the pipe,
+    each bank, which gives one a cycle, shape ``(n, 2, BANKS)``: without those that are kept for reuse, and with them, where the
+    scheduler has issued from another warp among the last ``kept_for`` instructions. ``pipe_cycles`` are cycles of the pipe,
     ``data_cycles`` of the data pipe of L1 or of the cache of indexed constants; ``latency`` from there to the result, of global
     loads what many wavefronts add to it; ``miss_chance`` the part of the requests that go behind L1, each for ``missed_bytes``,
     though all of their sectors have been asked for before; ``far_chance`` the part of these that wait for DRAM.
@@ -56,6 +57,7 @@ class Code(NamedTuple):
     groups_left: Integers
     issue_cycles: Floats
     bank_reads: Floats
+    kept_for: Integers
     pipe_cycles: Floats
     latency: Floats
     data_cycles: Floats

@@ -58,6 +58,7 @@ from .sm_state import (
     OFFSET,
     OVER,
     PRODUCT,
+    READ_BUSY,
     READY,
     REQUEST,
     SCOREBOARDS,
@@ -253,6 +254,7 @@ def _behind_l1(
         places += max(0.0, lines * min(1.0, machine.dram_share) - 1.0) * apart
     servers[DRAM] = max(servers[DRAM], start) + moved
     servers[DRAM_BUSY] += moved
+    servers[READ_BUSY] += moved
     return answered(machine, servers, start, ahead, filled, places)
 
 
@@ -317,6 +319,12 @@ def _is_cut(paths: Paths, warp: int, places: Integers) -> bool:
     return bool(at < places[warp, LAST_REQUEST] and paths.request_instruction[at] == CUT)
 
 
+@compiled
+def _lost(code: Code, schedulers: Schedulers, scheduler: int, warp: int, index: int) -> int:
+    """1 where another warp has been issued since an instruction's operands were kept for reuse, else 0."""
+    return int(schedulers.last[scheduler] != warp or schedulers.row[scheduler] < code.kept_for[index])
+
+
 @_part
 def _earliest(code: Code, machine: Machine, warps: Warps, schedulers: Schedulers, scheduler: int) -> None:
     """Find the warp of a scheduler that can issue first, and when: of several the one that issued last, then the oldest."""
@@ -333,8 +341,9 @@ def _earliest(code: Code, machine: Machine, warps: Warps, schedulers: Schedulers
         time = max(time, free)
         index = places[warp, NEXT]
         pipe = code.pipe[index]
+        lost = _lost(code, schedulers, scheduler, warp, index)
         for bank in range(BANKS):
-            if code.bank_reads[index, bank] > 0.0:
+            if code.bank_reads[index, lost, bank] > 0.0:
                 time = max(time, banks[bank] - machine.operand_queue_cycles)
         if pipe == _FMA and machine.split_fma:
             time = max(time, min(pipes[_FMA_HEAVY], pipes[_FMA_LITE]))
@@ -362,11 +371,11 @@ def _first_scheduler(code: Code, machine: Machine, warps: Warps, schedulers: Sch
 
 
 @compiled
-def _occupy(code: Code, machine: Machine, index: int, time: float, pipes: Floats, banks: Floats) -> None:
-    """Take the pipe of an instruction, and the banks of registers that it reads."""
+def _occupy(code: Code, machine: Machine, index: int, lost: int, time: float, pipes: Floats, banks: Floats) -> None:
+    """Take the pipe of an instruction, and the banks of registers that it reads; ``lost``: none are kept for reuse."""
     for bank in range(BANKS):
-        if code.bank_reads[index, bank] > 0.0:
-            banks[bank] = max(banks[bank], time) + code.bank_reads[index, bank]
+        if code.bank_reads[index, lost, bank] > 0.0:
+            banks[bank] = max(banks[bank], time) + code.bank_reads[index, lost, bank]
     pipe = code.pipe[index]
     until = time + code.pipe_cycles[index]
     if pipe == _FMA and machine.split_fma:
@@ -444,8 +453,12 @@ def _ask(
 
 
 @_part
-def _passed(code: Code, machine: Machine, warps: Warps, warp: int, index: int, time: float) -> float:
-    """When a warp has passed a fence, or the copies are there that it waits for; 0 for other instructions."""
+def _passed(code: Code, machine: Machine, warps: Warps, servers: Floats, warp: int, index: int, time: float) -> float:
+    """When a warp has passed a fence, or the copies are there that it waits for; 0 for other instructions.
+
+    DRAM does not answer in the order in which it was asked: what all have asked for since the copies were asked for comes before
+    the last of them.
+    """
     times, places, wait = warps.times, warps.places, code.wait[index]
     passed = 0.0
     if wait == _FENCE:
@@ -453,9 +466,13 @@ def _passed(code: Code, machine: Machine, warps: Warps, warp: int, index: int, t
         passed = max(time, sent) + machine.l2_latency
     elif wait == _COPY_GROUP:
         warps.groups[warp, places[warp, GROUPS] % COPY_GROUPS] = times[warp, COPY]
+        warps.asked[warp, places[warp, GROUPS] % COPY_GROUPS] = servers[READ_BUSY]
         places[warp, GROUPS] += 1
     elif wait == _COPY_WAIT:
-        passed = groups_over(warps.groups[warp], places[warp, GROUPS] - code.groups_left[index])
+        over = places[warp, GROUPS] - code.groups_left[index]
+        passed = groups_over(warps.groups[warp], over)
+        if over > 0:
+            passed += servers[READ_BUSY] - warps.asked[warp, (over - 1) % COPY_GROUPS]
     elif wait == _PRODUCT_WAIT:
         passed = multiplied(code, warps, warp, index)
     return passed
@@ -553,8 +570,10 @@ def simulate(
         if issued <= in_wave:
             wave = now
         schedulers.free[scheduler] = time + code.issue_cycles[index]
+        lost = _lost(code, schedulers, scheduler, warp, index)
+        schedulers.row[scheduler] = schedulers.row[scheduler] + 1 if schedulers.last[scheduler] == warp else 1
         schedulers.last[scheduler] = warp
-        _occupy(code, machine, index, time, schedulers.pipes[scheduler], schedulers.banks[scheduler])
+        _occupy(code, machine, index, lost, time, schedulers.pipes[scheduler], schedulers.banks[scheduler])
         fixed = time + code.stall_cycles[index]
         if wait == _BRANCH:
             fixed += machine.branch_cycles
@@ -568,7 +587,7 @@ def simulate(
             multiply(code, machine, warps, warp, index, schedulers.pipes[scheduler])
         _keep_boards(code, warps, warp, index, result, read)
         stalls[_FIXED_STALL] += max(0.0, fixed - time - 1.0)
-        passed = _passed(code, machine, warps, warp, index, time)
+        passed = _passed(code, machine, warps, memory.servers, warp, index, time)
         if passed > fixed:
             stalls[_LONG] += passed - fixed
             fixed = passed

@@ -27,8 +27,9 @@ BEGUN, OVER, EMPTY = range(3)
 DISPATCHED = 0
 """Element of `Blocks.clock`: when the last block was given out."""
 DATA, L2, DRAM, WRITE, FETCH, DRAM_BUSY, CONSTANTS, FAR_FETCH, L2_BUSY = range(9)
-CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS, LINE_FETCH, BULK, DRAW = range(9, 16)
-"""Elements of `Memory.servers`: until when each is busy, of ``_BUSY`` for how long it has been; the last latency drawn."""
+CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS, LINE_FETCH, BULK, DRAW, READ_BUSY = range(9, 17)
+"""Elements of `Memory.servers`: until when each is busy, of ``_BUSY`` for how long it has been (``READ_BUSY``: DRAM, by reads
+alone); the last latency drawn."""
 ASKED, LOADED = range(2)
 """Elements of `Memory.turns`: how many have entered each of its rings."""
 
@@ -37,8 +38,8 @@ class Warps(NamedTuple):
     """A row for each place of a warp; those of a block lie side by side.
 
     ``releases`` and ``kinds``: when each scoreboard is free, and why it is held (`Stall`); ``groups`` and ``products``: when the
-    copies or the products of a group are there; ``walked``: steps of each walk through constants. ``home`` is the scheduler of a
-    warp, ``members`` has the warps of each scheduler, -1 behind the last.
+    copies or the products of a group are there, ``asked``: for how long DRAM was asked for until then; ``walked``: steps of each
+    walk through constants. ``home`` is the scheduler of a warp, ``members`` has the warps of each scheduler, -1 behind the last.
     """
 
     times: Floats
@@ -46,6 +47,7 @@ class Warps(NamedTuple):
     releases: Floats
     kinds: Integers
     groups: Floats
+    asked: Floats
     products: Floats
     walked: Integers
     home: Integers
@@ -76,6 +78,7 @@ class Blocks(NamedTuple):
 class Schedulers(NamedTuple):
     """A row for each scheduler: until when its pipes, banks of registers and issue slot are taken, and the warp that issued last.
 
+    ``row``: instructions that this warp has issued without another one's in between.
     ``chosen`` can issue first, at ``earliest``; where it is ``stale`` both are to be worked out again.
     """
 
@@ -83,6 +86,7 @@ class Schedulers(NamedTuple):
     banks: Floats
     free: Floats
     last: Integers
+    row: Integers
     earliest: Floats
     chosen: Integers
     stale: NDArray[np.bool_]
@@ -164,6 +168,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             releases=np.zeros((warps, SCOREBOARDS)),
             kinds=np.zeros((warps, SCOREBOARDS), np.int64),
             groups=np.zeros((warps, COPY_GROUPS)),
+            asked=np.zeros((warps, COPY_GROUPS)),
             products=np.zeros((warps, COPY_GROUPS)),
             walked=np.zeros((warps, max(paths.walks, 1)), np.int64),
             home=home,
@@ -187,6 +192,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             banks=np.zeros((schedulers, BANKS)),
             free=np.zeros(schedulers),
             last=np.full(schedulers, -1, np.int64),
+            row=np.zeros(schedulers, np.int64),
             earliest=np.full(schedulers, NEVER),
             chosen=np.full(schedulers, -1, np.int64),
             stale=np.ones(schedulers, np.bool_),
@@ -205,7 +211,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             reached=np.zeros(constants),
         ),
         memory=Memory(
-            servers=np.zeros(DRAW + 1),
+            servers=np.zeros(READ_BUSY + 1),
             queue=np.zeros(machine.data_queue),
             flying=np.zeros(machine.loads_in_flight),
             turns=np.zeros(LOADED + 1, np.int64),

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from campaigns.micro.register_banks import _INTEGER_SOURCE, _SOURCE, PATTERNS, integer_instructions, patched
+from campaigns.micro.register_banks import _SOURCE, PATTERNS, further_instructions, patched
 from perfmodel.compiler.compiled import compile_kernel
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.machine_code.disassembly import disassembly
@@ -20,8 +20,7 @@ EVEN, ODD = 0, 1
 def test_every_ffma_of_the_loop_reads_the_banks_of_the_pattern(pattern: str) -> None:
     assert pattern in PATTERNS
     compiled = compile_kernel(CompileRequest(source=_SOURCE, kernel="banks", file_name="banks.cu"), "sm_90")
-    others = CompileRequest(source=_INTEGER_SOURCE, kernel="integers", file_name="integers.cu")
-    cubin, count = patched(compiled, integer_instructions(compile_kernel(others, "sm_90")), pattern)
+    cubin, count = patched(compiled, further_instructions("sm_90"), pattern)
     (printed,) = disassembly(cubin).values()
     (before,) = disassembly(compiled.cubin).values()
     changed = [one for one, other in zip(printed, before, strict=True) if one != other]
@@ -49,3 +48,14 @@ def test_branches_of_a_pattern_lead_to_the_next_instruction() -> None:
     code = read_machine_code(replace(compiled, cubin=cubin))
     to_the_next = [one for one in code.instructions if one.name == "BRA" and one.target == one.address + 16]
     assert len(to_the_next) == count / 4
+
+
+def test_products_and_reads_of_a_pattern_stand_among_its_multiply_adds() -> None:
+    assert "MMA LDS eoe eoe" in PATTERNS
+    compiled = compile_kernel(CompileRequest(source=_SOURCE, kernel="banks", file_name="banks.cu"), "sm_90")
+    cubin, count = patched(compiled, further_instructions("sm_90"), "MMA LDS eoe eoe")
+    code = read_machine_code(replace(compiled, cubin=cubin))
+    names = [one.name for one in code.instructions]
+    first = names.index("HMMA")
+    assert names[first : first + 8] == ["HMMA", "LDS", "FFMA", "FFMA"] * 2
+    assert names.count("HMMA") == count / 4

@@ -90,6 +90,9 @@ class Step:
     issue: float = 1.0
     reads: tuple[int, int] = (0, 0)
     """Registers of the even bank and of the odd one."""
+    lost: tuple[int, int] | None = None
+    """Those where another warp has been issued among the last ``kept_for`` instructions; the same where None."""
+    kept_for: int = 0
     occupies: float = 2.0
     data: float = 1.0
     misses: float = 0.0
@@ -120,7 +123,8 @@ def code_of(program: list[Step]) -> Code:
         wait_mask=column("needs", np.int64),
         groups_left=column("left", np.int64),
         issue_cycles=column("issue"),
-        bank_reads=np.array([step.reads for step in program], np.float64),
+        bank_reads=np.array([[step.reads, step.lost or step.reads] for step in program], np.float64),
+        kept_for=column("kept_for", np.int64),
         pipe_cycles=column("occupies"),
         latency=np.zeros(count),
         data_cycles=column("data"),
@@ -237,6 +241,14 @@ def test_banks_of_registers_give_one_a_cycle_as_an_h200_was_seen_to_do(
     program = [Step(pipe=Pipe.FMA, reads=one) for one in reads]
     found = run(program, warps=8, loops=500, split_fma=True)
     assert found.cycles == pytest.approx(500 * 2 * len(reads) * cycles, rel=0.03)
+
+
+@pytest.mark.parametrize(("kept_for", "cycles"), [(1, 2.02), (10**6, 3.01)])
+def test_operands_are_kept_until_another_warp_is_issued(kept_for: int, cycles: float) -> None:
+    """Three registers of a bank of which one is kept, for an instruction or for more than a warp has in a row: the same notes."""
+    program = [Step(pipe=Pipe.FMA, reads=(2, 0), lost=(3, 0), kept_for=kept_for)]
+    found = run(program, warps=8, loops=500, split_fma=True)
+    assert found.cycles == pytest.approx(500 * 2 * cycles, rel=0.03)
 
 
 @pytest.mark.parametrize(
