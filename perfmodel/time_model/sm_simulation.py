@@ -2,7 +2,7 @@
 
 A model of events, not of cycles: the next instruction of the warp that can issue first is issued, and what it occupies and
 when its result comes is written down. Compiled by Numba; `sm_time` prepares its arrays and reads its result. What Numba keeps on
-disk does not notice changes in other files, so all that it compiles together is in this one.
+disk does not notice changes in other files: with `sm_asynchronous` and `sm_code`, compiled with it, this one has to change, too.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .sm_asynchronous import (
     multiplied,
     multiply,
 )
+from .sm_code import constant_line, fetched, fetched_constants
 from .sm_records import Code, Floats, Integers, Machine, Paths, Stall
 from .sm_state import (
     AGE,
@@ -32,7 +33,6 @@ from .sm_state import (
     AT_BARRIER,
     ATOMICS,
     BEGUN,
-    CONSTANT_LINES,
     CONSTANTS,
     COPY,
     COPY_GROUPS,
@@ -43,15 +43,11 @@ from .sm_state import (
     EMPTY,
     END,
     ENDED,
-    FAR_CONSTANTS,
-    FAR_FETCH,
-    FETCH,
     GROUPS,
     L2,
     L2_BUSY,
     LAST,
     LAST_REQUEST,
-    LINE_FETCH,
     LOADED,
     NEVER,
     NEXT,
@@ -66,8 +62,6 @@ from .sm_state import (
     STRETCH,
     TRACE,
     WRITE,
-    CodeCaches,
-    ConstantCaches,
     Memory,
     Schedulers,
     Sm,
@@ -94,96 +88,6 @@ _NOT_SELECTED = int(Stall.NOT_SELECTED)
 def _part(function: FunctionT) -> FunctionT:
     """A part of one other function, compiled as if it stood there: handing over all of the state would take longer."""
     return compiled(function, "always")
-
-
-@compiled
-def _keeps(order: Integers, line: int, count: int, capacity: int) -> bool:
-    """Whether a cache that keeps the last lines it took has one of them; the element ``count`` says how many it took."""
-    return bool(order[line] > 0 and order[line] > order[count] - capacity)
-
-
-@compiled
-def _take(order: Integers, line: int, count: int) -> None:
-    """Number a line that a cache takes."""
-    order[count] += 1
-    order[line] = order[count]
-
-
-@compiled
-def _fetched(
-    caches: CodeCaches, machine: Machine, servers: Floats, scheduler: int, line: int, time: float, jumped: bool
-) -> float:
-    """When a line of code is in the scheduler's cache, which keeps the last ones that it took in order.
-
-    What a warp has ``jumped`` to nobody has asked for beforehand.
-    """
-    lines, inserted = caches.arrivals[scheduler], caches.inserted[scheduler]
-    if _keeps(inserted, line, -1, machine.l0_lines):
-        return float(lines[line])
-    servers[FETCH] = max(servers[FETCH], time) + machine.fetch_cycles
-    _bring(caches, machine, servers, line, time, jumped)
-    _take(inserted, line, -1)
-    lines[line] = max(servers[FETCH], caches.came[line]) + machine.fetch_latency
-    return float(lines[line])
-
-
-@compiled
-def _bring(caches: CodeCaches, machine: Machine, servers: Floats, line: int, time: float, jumped: bool) -> None:
-    """Bring a line of code into the SM's cache, if it is not there, and into the common one of several SMs likewise."""
-    near, held = caches.near, caches.held
-    if _keeps(near, line, -1, machine.sm_lines):
-        return
-    if not _keeps(held, line, -1, machine.l1_lines):
-        servers[FAR_FETCH] = max(servers[FAR_FETCH], time) + machine.far_fetch_cycles
-        caches.reached[line] = servers[FAR_FETCH] + (machine.l2_latency if jumped else 0.0)
-        _take(held, line, -1)
-    servers[LINE_FETCH] = max(servers[LINE_FETCH], time) + machine.line_fetch_cycles
-    came = servers[LINE_FETCH] + (machine.jump_fetch_cycles if jumped else 0.0)
-    caches.came[line] = max(came, caches.reached[line])
-    _take(near, line, -1)
-
-
-@compiled
-def _walked(code: Code, paths: Paths, warp: int, index: int, places: Integers, walked: Integers) -> int:
-    """The line of constants that a warp reads next by an instruction, -1 where that is not known."""
-    walk = code.constant_walk[index]
-    of_block = places[warp, AGE] % ((len(paths.walk_offsets) - 1) // paths.walks) * paths.walks + walk
-    first, end = paths.walk_offsets[of_block], paths.walk_offsets[of_block + 1]
-    if end == first:
-        return -1
-    walked[warp, walk] += 1
-    return int(paths.walk_lines[first + (walked[warp, walk] - 1) % (end - first)])
-
-
-@compiled
-def _constant(
-    caches: ConstantCaches,
-    machine: Machine,
-    paths: Paths,
-    servers: Floats,
-    owner: int,
-    line: int,
-    cycles: float,
-    time: float,
-) -> float:
-    """When a line of constants is in a scheduler's cache, each set of which keeps the last ones that it took in order.
-
-    The SM's cache is the last one (``owner`` -1).
-    """
-    if line < 0:
-        return time
-    lines, inserted, reached = caches.arrivals[owner], caches.inserted[owner], caches.reached
-    last, far = len(lines) + paths.constant_set[line], paths.constant_far[line]
-    if _keeps(inserted, line, last, machine.constant_ways):
-        return float(lines[line])
-    if reached[far] == 0.0:
-        servers[FAR_CONSTANTS] = max(servers[FAR_CONSTANTS], time) + machine.constant_far_latency
-        reached[far] = servers[FAR_CONSTANTS]
-    start = max(servers[CONSTANT_LINES], time, reached[far])
-    servers[CONSTANT_LINES] = start + cycles
-    _take(inserted, line, last)
-    lines[line] = start + machine.constant_latency
-    return float(lines[line])
 
 
 @compiled
@@ -443,9 +347,9 @@ def _ask(
     memory.turns[ASKED] += 1
     result, read = _serve(code, machine, paths, sm, resident, warp, index, time)
     if wait == _CONSTANT and code.constant_walk[index] >= 0:
-        line = _walked(code, paths, warp, index, sm.warps.places, sm.warps.walked)
+        line = constant_line(code, paths, warp, index, sm.warps.places, sm.warps.walked)
         cycles, begin = machine.constant_line_cycles, memory.servers[CONSTANTS]
-        came = _constant(sm.constants, machine, paths, memory.servers, -1, line, cycles, begin)
+        came = fetched_constants(sm.constants, machine, paths, memory.servers, -1, line, cycles, begin)
         result = max(result, came + code.latency[index])
     if wait == _ASYNC_COPY:
         sm.warps.times[warp, COPY] = max(sm.warps.times[warp, COPY], result)
@@ -508,19 +412,19 @@ def _ready(
     if machine.l0_lines < machine.code_lines and following >> 3 != index >> 3:
         next_line = following >> 3
         jumped = next_line != (index >> 3) + 1
-        line = _fetched(sm.code, machine, servers, scheduler, next_line, time, jumped)
+        line = fetched(sm.code, machine, servers, scheduler, next_line, time, jumped)
         ahead = min(1, machine.prefetched_lines) if jumped else machine.prefetched_lines
         for behind in range(next_line + 1, min(next_line + 1 + ahead, machine.code_lines)):
-            _fetched(sm.code, machine, servers, scheduler, behind, time, False)
+            fetched(sm.code, machine, servers, scheduler, behind, time, False)
         if line > ready:
             stalls[_FETCH_STALL] += line - ready
             ready = line
     constant = code.constant_line[following]
     if code.constant_walk[following] >= 0 and code.wait[following] != _CONSTANT:
-        constant = _walked(code, paths, warp, following, warps.places, warps.walked)
+        constant = constant_line(code, paths, warp, following, warps.places, warps.walked)
     if constant >= 0:
         cycles = machine.constant_operand_line_cycles
-        came = _constant(sm.constants, machine, paths, servers, scheduler, constant, cycles, time)
+        came = fetched_constants(sm.constants, machine, paths, servers, scheduler, constant, cycles, time)
         if came > ready:
             stalls[_SHORT] += came - ready
             ready = came
