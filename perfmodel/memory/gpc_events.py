@@ -6,14 +6,13 @@ after the other. Times are cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.constants import BANK_BYTES, SECTOR_BYTES, SECTORS_PER_LINE
+from ..core.numba_functions import FunctionT, compiled
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -24,20 +23,10 @@ _SECTOR = (1 << _SECTOR_WORDS) - 1
 _LOWER, _UPPER = 0xFFFF, 0xFFFF_0000
 """The words of the halves of a line, as bits."""
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-
 
 def _compiled(function: FunctionT) -> FunctionT:
-    """A function that compiled ones call, as Numba compiles it, kept on disk for the next process; Python cannot call it."""
-    options = {"cache": True, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    made: FunctionT = numba.njit(**options)(function)
-    return made
-
-
-def _called(function: FunctionT) -> FunctionT:
-    """A function that Python calls, likewise."""
-    made: FunctionT = numba.njit(cache=True, _nrt=False)(function)
-    return made
+    """A function that compiled ones alone call."""
+    return compiled(function, for_python=False)
 
 
 class Asked(NamedTuple):
@@ -464,7 +453,7 @@ def _finish(a: Asked, m: Machine, drawn: Drawn, s: State, sm: int) -> None:
             _wait(s, block, came)
 
 
-@_called
+@compiled
 def run(a: Asked, m: Machine, drawn: Drawn, s: State, first: Integers, begins: Floats) -> None:
     """Let SMs run all their blocks.
 

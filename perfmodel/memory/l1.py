@@ -177,14 +177,15 @@ def _clock(accesses: LineAccesses) -> NDArray[np.int64]:
     >>> _clock(LineAccesses(zero, zero, np.array([3, 3, 3, 4]), step, zero, zero, zero == 0)).tolist()
     [3, 4, 5, 6]
     """
-    warps = int(accesses.warp.max(initial=0)) + 1
-    _, warp = np.unique(accesses.block * warps + accesses.warp, return_inverse=True)
-    trips, of_trip = np.unique(np.stack([warp, accesses.trip]), axis=1, return_inverse=True)
-    steps = np.zeros(trips.shape[1], np.int64)
-    np.maximum.at(steps, of_trip.reshape(-1), accesses.step)
+    warps, trips = int(accesses.warp.max(initial=0)) + 1, int(accesses.trip.max(initial=0)) + 1
+    key = (accesses.block * warps + accesses.warp) * trips + accesses.trip
+    keys, of_trip = np.unique(key, return_inverse=True)
+    warp = keys // trips
+    steps = np.zeros(len(keys), np.int64)
+    np.maximum.at(steps, of_trip, accesses.step)
     before = np.cumsum(steps) - steps
-    before -= before[np.searchsorted(trips[0], trips[0])]
-    clock: NDArray[np.int64] = accesses.trip + before[of_trip.reshape(-1)] + accesses.step
+    before -= before[np.searchsorted(warp, warp)]
+    clock: NDArray[np.int64] = accesses.trip + before[of_trip] + accesses.step
     return clock
 
 

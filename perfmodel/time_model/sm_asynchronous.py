@@ -7,13 +7,11 @@ too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
 
-import numba
 import numpy as np
 
 from ..core.constants import SECTOR_BYTES
+from ..core.numba_functions import compiled
 from ..machine_code.issue_table import Pipe, Wait
 from ..profiles.phase_streams import NO_PHASE
 from ..simulator.phases import CUT
@@ -54,17 +52,6 @@ _LONG = int(Stall.LONG_SCOREBOARD)
 DRAW_FACTOR, DRAW_MODULUS = 16807.0, 2147483647.0
 """Of the linear congruential generator of Lewis, Goodman and Miller, which is exact in floating-point numbers."""
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-
-
-def compiled(function: FunctionT, inline: str = "never") -> FunctionT:
-    """A function as Numba compiles it, kept on disk for the next process.
-
-    It makes no arrays, and those that it is given are held by `simulate_sm`: nobody has to count who uses them (``_nrt``).
-    """
-    made: FunctionT = numba.njit(cache=True, inline=inline, _nrt=False)(function)
-    return made
-
 
 @compiled
 def freed(releases: Floats, mask: int) -> float:
@@ -102,12 +89,17 @@ def ahead_of_dram(
 
 
 @compiled
-def answered(machine: Machine, servers: Floats, start: float, ahead: float, filled: float, places: float) -> float:
+def answered(
+    machine: Machine, servers: Floats, start: float, moved: float, ahead: float, filled: float, places: float
+) -> float:
     """When L2 or DRAM has answered a request: the later the more of the time it has been busy.
 
-    ``ahead``: cycles by which the answer comes before one of DRAM, at the earliest when L2 gives it. DRAM answers for each of so
-    many ``places`` by itself; neighbouring lines are one.
+    ``moved``: cycles that DRAM takes for what L2 lacks. ``ahead``: cycles by which the answer comes before one of DRAM, at the
+    earliest when L2 gives it. DRAM answers for each of so many ``places`` by itself; neighbouring lines are one.
     """
+    servers[DRAM] = max(servers[DRAM], start) + moved
+    servers[DRAM_BUSY] += moved
+    servers[READ_BUSY] += moved
     since = start - machine.first_cycles
     busy = min(1.0, servers[L2_BUSY] / (since + machine.l2_latency))
     near = servers[L2] + filled + machine.l2_latency * (1.0 + machine.l2_loaded_latency * busy * busy)
@@ -231,10 +223,7 @@ def _bulk_load(
     servers[L2] = max(max(servers[L2], start) + taken, servers[BULK])
     servers[L2_BUSY] += asked / machine.l2_share
     moved = asked * machine.dram_share / machine.dram_bytes_per_cycle
-    servers[DRAM] = max(servers[DRAM], start) + moved
-    servers[DRAM_BUSY] += moved
-    servers[READ_BUSY] += moved
-    return answered(machine, servers, start, ahead, 0.0, 1.0)
+    return answered(machine, servers, start, moved, ahead, 0.0, 1.0)
 
 
 @compiled

@@ -6,7 +6,7 @@ too.
 
 from __future__ import annotations
 
-from .sm_asynchronous import compiled
+from ..core.numba_functions import compiled
 from .sm_records import Code, Floats, Integers, Machine, Paths
 from .sm_state import (
     AGE,

@@ -8,14 +8,13 @@ disk does not notice changes in other files: with `sm_asynchronous` and `sm_code
 from __future__ import annotations
 
 from ..core.constants import SECTOR_BYTES
+from ..core.numba_functions import FunctionT, compiled
 from ..machine_code.issue_table import BANKS, Pipe, Wait
 from ..profiles.load_streams import CUT
 from .sm_asynchronous import (
-    FunctionT,
     ahead_of_dram,
     answered,
     begin_phases,
-    compiled,
     freed,
     groups_over,
     hold_back,
@@ -87,7 +86,7 @@ _NOT_SELECTED = int(Stall.NOT_SELECTED)
 
 def _part(function: FunctionT) -> FunctionT:
     """A part of one other function, compiled as if it stood there: handing over all of the state would take longer."""
-    return compiled(function, "always")
+    return compiled(function, inline="always")
 
 
 @compiled
@@ -156,10 +155,7 @@ def _behind_l1(
         apart = min(1.0, max(0.0, 2.0 - missed_bytes / (SECTOR_BYTES * lines)))
         moved *= 1.0 + apart * (machine.dram_scattered_cost - 1.0)
         places += max(0.0, lines * min(1.0, machine.dram_share) - 1.0) * apart
-    servers[DRAM] = max(servers[DRAM], start) + moved
-    servers[DRAM_BUSY] += moved
-    servers[READ_BUSY] += moved
-    return answered(machine, servers, start, ahead, filled, places)
+    return answered(machine, servers, start, moved, ahead, filled, places)
 
 
 @compiled

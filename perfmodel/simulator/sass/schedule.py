@@ -65,9 +65,8 @@ class MachineScheduler(Scheduler):
             return False
         scope = self.program.units[place].sync_scope
         of_warps = scope is SyncScope.WARP and self.tally.diverged and mask is not None
-        if (
-            of_warps or scope is SyncScope.BLOCK
-        ):  # lanes that came to a barrier of the block one after the other complete it
+        if of_warps or scope is SyncScope.BLOCK:
+            # lanes that came to a barrier one after the other complete it
             here = self.pending[place] = np.ones((1, 1), np.bool_) if mask is None else mask
             ready = self.synchronization.ready(place)
             return ready is not None and bool((ready == here).all())
