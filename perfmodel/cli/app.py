@@ -8,9 +8,10 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points, version
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperCommand
@@ -89,18 +90,13 @@ def leave(status: int) -> NoReturn:
 def run(arguments: list[str] | None = None) -> int:
     """Run the program and return its exit status."""
     forget_kept()
-    with interrupts_noted() as noted:
+    with interrupts_noted() as noted, _lenient_output():
         try:
-            _accept_any_character()
             status = build_app()(args=arguments, prog_name="perfmodel", standalone_mode=False)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except (KeyboardInterrupt, typer.Abort):
             status = INTERRUPTED_STATUS
-        except SystemExit as end:
-            if not isinstance(end.__context__, BrokenPipeError):
-                raise
-            status = 0  # Click's is 1, which would say that a check failed: whoever reads has seen enough
         except Exception as error:
             status = INTERRUPTED_STATUS if noted else _failed(error, sys.argv[1:] if arguments is None else arguments)
     if status == INTERRUPTED_STATUS:
@@ -113,9 +109,6 @@ def _failed(error: Exception, arguments: Sequence[str]) -> int:
         return _fail(_usage_text(error, arguments))
     if isinstance(error, PerfmodelError):
         return _fail(str(error))
-    if isinstance(error, BrokenPipeError):
-        sys.stderr.close()
-        return 0
     if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
         if error.filename is None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere, too
@@ -133,11 +126,39 @@ def _folder_is_there() -> bool:
     return True
 
 
-def _accept_any_character() -> None:
-    """Have a terminal that lacks a character show another one in its place."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+class _WhileRead(io.FileIO):
+    """A file whose reader may leave: what is written then is dropped, so that the command still finds its exit status."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
+@contextmanager
+def _lenient_output() -> Iterator[None]:
+    """Standard output and error that may be closed by their readers, and that show another character where one is lacking."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_lenient, before)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _lenient(stream: TextIO) -> TextIO:
+    try:
+        stream.flush()
+        raw = _WhileRead(stream.fileno(), "wb", closefd=False)
+    except (AttributeError, OSError, ValueError):  # none, closed, or in memory
+        return stream
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding=stream.encoding, errors="replace", line_buffering=raw.isatty()
+    )
 
 
 def _usage_text(error: BaseException, arguments: Sequence[str]) -> str:

@@ -92,6 +92,20 @@ def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.compiler
+def test_a_failure_that_nobody_reads_is_one_all_the_same(tmp_path: Path) -> None:
+    body = "__shared__ float s[64]; s[threadIdx.x] = 1.0f; out[threadIdx.x] = s[63 - threadIdx.x];"
+    (tmp_path / "race.cu").write_text(f"__global__ void race(float *out) {{ {body} }}")
+    reader, writer = os.pipe()
+    os.close(reader)
+    options = ["analyze", "race.cu", "--gpu", "h200", "--grid", "1", "--block", "64", "--arg", "f32[64]=0"]
+    command = [sys.executable, "-m", "perfmodel", *options]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    os.close(writer)
+    assert done.returncode == 1
+    assert "race in shared memory" in done.stderr
+
+
 def test_a_result_that_a_full_disk_cannot_keep_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     done = within_mounts(tmp_path, FULL, f"{shlex.quote(sys.executable)} -c {shlex.quote(KEEP)}")
