@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.results import Bar, ResultList
-from ..core.units import microseconds, time_text
+from ..core.units import microseconds, saving_text, time_text
 from ..errors import PerfmodelError
 from ..prediction.analyze import Analysis, evaluate_launches
 from ..prediction.differences import noise
@@ -82,7 +82,7 @@ class Advice:
         'k.cu:11: 32-way bank conflict; 4 bytes of padding after every 128 bytes of the shared array: 80 µs → 44 µs (-45%)'
         """
         where = f"{_places_text(self.places)}: " if self.places else ""
-        times = f"{time_text(self.now_s)} → {time_text(self.then_s)} (-{self.gain:.0%})"
+        times = f"{time_text(self.now_s)} → {time_text(self.then_s)} ({saving_text(self.gain)})"
         return f"{where}{self.finding}; {self.change}: {times}"
 
     def to_json(self) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from ..core.constants import INSTRUCTION_BYTES
 from ..ir.instruction import SourceLine
@@ -17,6 +18,8 @@ from ..machine_code.program import Transfer, is_conditional, transfer_of
 from ..machine_code.schedule import NO_BARRIER
 from .changed_profiles import with_added, with_fewer_instructions
 from .subject import AdviceKind, Candidate, Subject, places_of
+
+Integers = NDArray[np.int64]
 
 _LEAST_SHARE = 0.03
 """Part of the launch's instructions that would go, below which they are not worth a look."""
@@ -152,7 +155,11 @@ def _is_upper_half(one: MachineInstruction) -> bool:
 
 
 def double_precision(subject: Subject) -> Iterator[Candidate]:
-    """A candidate without FP64 where single-precision values are converted to it and back."""
+    """A candidate without FP64 where single-precision values are converted to it and back.
+
+    What a conversion waits for, such as a load, the next instruction waits for. Single registers lie in both banks, pairs begin
+    in the first.
+    """
     code, executions, profile = subject.code, subject.executions, subject.profile
     converted = {
         index: 0.0 for index, one in enumerate(code) if executions[index] and one.opcode.startswith(_CONVERSIONS)
@@ -165,8 +172,11 @@ def double_precision(subject: Subject) -> Iterator[Candidate]:
     table = profile.traces.table
     single = np.zeros(len(table), np.bool_)
     single[in_fp64] = True
+    words = table.bank_reads.sum(axis=1)
     changed = replace(
         table,
+        bank_reads=np.where(single[:, None], np.stack((words - words // 2, words // 2), axis=1), table.bank_reads),
+        wait_mask=_passed_on(table.wait_mask, converted),
         pipe=np.where(single, int(Pipe.FMA), table.pipe),
         wait=np.where(single, int(Wait.FIXED), table.wait),
         stall_cycles=np.where(single, subject.gpu.fp32_latency_cycles, table.stall_cycles),
@@ -179,3 +189,16 @@ def double_precision(subject: Subject) -> Iterator[Candidate]:
         change="single-precision literals and functions (0.5f, sqrtf), where FP32 is exact enough",
         profile=replace(profile, traces=structs.replace(profile.traces, table=changed)),
     )
+
+
+def _passed_on(waits: Integers, gone: Iterable[int]) -> Integers:
+    """The scoreboards that instructions wait for, where those of some that go are waited for by the next that stays.
+
+    >>> _passed_on(np.array([1, 2, 0, 4]), [0, 1]).tolist()
+    [1, 3, 3, 4]
+    """
+    passed = waits.copy()
+    for index in sorted(gone):
+        if index + 1 < len(passed):
+            passed[index + 1] |= passed[index]
+    return passed

@@ -14,12 +14,10 @@ from ..memory.access_counts import InstructionCount
 from ..profiles.kernel_profile import KernelProfile
 from ..profiles.warp_traces import WarpTraces
 from ..simulator.access import Action
-from .changed_profiles import with_added, with_more_work_per_block
+from .changed_profiles import ATOMIC_COUNTS, BUSIEST_COUNTS, with_added, with_more_work_per_block
 from .subject import AdviceKind, Candidate, Subject, by_place
 
-_BUSIEST = ("l2_busiest_slice_atomics", "l2_busiest_word_atomics", "l2_busiest_float_atomics")
-_OF_WORDS = _BUSIEST[1:]
-_SECTORS = "l2_atomic_sectors"
+_OF_WORDS = BUSIEST_COUNTS[1:]
 _MANY_BLOCKS = 0.5
 """Atomics on the busiest word over blocks, from which on all blocks are taken to change it."""
 _WAVES = (1, 4)
@@ -88,7 +86,7 @@ def _fewer_blocks(
             continue
         seen.add(times)
         fewer = with_more_work_per_block(profile, times, once=[one.instruction for one in counts])
-        less = {name: -float(getattr(fewer.counts, name)) * (1.0 - 1.0 / times) for name in (*_BUSIEST, _SECTORS)}
+        less = {name: -float(getattr(fewer.counts, name)) * (1.0 - 1.0 / times) for name in ATOMIC_COUNTS}
         first = "" if added_up is None else "adding up in shared memory, and "
         yield Candidate(
             kind=AdviceKind.ATOMICS,
@@ -125,7 +123,7 @@ def _aggregated(subject: Subject, counts: Sequence[InstructionCount], left: floa
     all_lanes = sum(one.lanes for one in subject.instructions if _is_global_atomic(one))
     own = sum(one.lanes for one in counts) / max(all_lanes, 1)
     kept = 1.0 - own * (1.0 - left)
-    busiest = {name: getattr(profile.counts, name) * kept for name in _BUSIEST}
+    busiest = {name: getattr(profile.counts, name) * kept for name in BUSIEST_COUNTS}
     profile = replace(profile, counts=replace(profile.counts, **busiest))
     memory, table = traces.memory, traces.table
     wavefronts, sectors, wait = memory.wavefronts.copy(), memory.sectors.copy(), table.wait.copy()

@@ -30,6 +30,9 @@ _SECTOR_COUNTS = {
     Action.STORE: "global_store_sectors",
     Action.ASYNC_COPY: "async_copy_read_sectors",
 }
+BUSIEST_COUNTS = ("l2_busiest_slice_atomics", "l2_busiest_word_atomics", "l2_busiest_float_atomics")
+ATOMIC_COUNTS = (*BUSIEST_COUNTS, "l2_atomic_sectors")
+"""Counts of what L2 has to do for atomics."""
 _ROUNDING = 1e-9
 
 
@@ -139,8 +142,9 @@ def with_sectors(
 def with_smaller_blocks(profile: KernelProfile, groups: int, pieces: int = 1) -> KernelProfile:
     """The profile of the same work in ``groups · pieces`` times as many blocks.
 
-    A block's warps are dealt out to ``groups`` new blocks, which its warps must divide by. The way of each warp through the code
-    is cut into ``pieces``, so that further blocks do the rest of it. Shared memory goes with the threads.
+    A block's warps are dealt out to ``groups`` new blocks, which its warps must divide by. The passes of each warp through loops
+    are dealt out to ``pieces``, so that further blocks do the rest of them; what stands outside of loops all of them do.
+    Shared memory goes with the threads.
     """
     launch, parts = profile.launch, groups * pieces
     threads = max(int(launch.threads_per_block) // groups, 1)
@@ -158,35 +162,29 @@ def with_smaller_blocks(profile: KernelProfile, groups: int, pieces: int = 1) ->
     traces: WarpTraces | None = profile.traces
     if traces is None:
         return replace(profile, launch=smaller)
-    sequences = [
-        piece
-        for block in range(traces.blocks)
-        for warp_group in range(groups)
-        for piece in _pieces(traces, block, warp_group, groups, pieces)
-    ]
-    followed = np.array([float(sum(map(len, block))) for block in sequences]).reshape(traces.blocks, parts)
-    share = followed / np.maximum(followed.sum(axis=1, keepdims=True), 1.0)
-    changed = _of_sequences(traces, [warp for block in sequences for warp in block])
     size = traces.warps_per_block // groups
-    blocks = [
-        [
-            [
-                WarpPart(
-                    warp,
-                    _piece(int(traces.loads.offsets[warp + 1] - traces.loads.offsets[warp]), pieces, piece),
-                )
-            ]
-            for warp in range(begin, begin + size)
-        ]
+    ways, loading = sequences(traces), np.split(traces.loads.instruction, traces.loads.offsets[1:-1])
+    ways_of_pieces, loads_of_pieces = ([_dealt_out(own, pieces) for own in every] for every in (ways, loading))
+    new = [
+        (range(begin, begin + size), piece)
         for begin in range(0, traces.blocks * traces.warps_per_block, size)
         for piece in range(pieces)
     ]
+    left = [ways[warp][ways_of_pieces[warp][piece]] for warps, piece in new for warp in warps]
+    blocks = [[[WarpPart(warp, loads_of_pieces[warp][piece])] for warp in warps] for warps, piece in new]
+    followed = np.array([len(own) for own in left]).reshape(traces.blocks, parts, size).sum(axis=2)
+    before = np.array([len(own) for own in ways]).reshape(traces.blocks, -1).sum(axis=1, keepdims=True)
+    share = followed / np.maximum(before, 1)
+    changed = _of_sequences(traces, left)
+    observed = traces.observed * traces.warps_per_block
+    executed, more = (_executions(every, len(traces.table)) for every in (ways[:observed], left[: observed * pieces]))
     changed = structs.replace(
         changed,
         loads=regrouped(traces.loads, traces.warps_per_block, blocks),
         warps_per_block=traces.warps_per_block // groups,
         instructions=(traces.instructions[:, None] * share).reshape(-1),
         observed=traces.observed * parts,
+        memory=replace(traces.memory, requests=traces.memory.requests * more / np.maximum(executed, 1)),
     )
     return replace(profile, launch=smaller, traces=changed)
 
@@ -234,23 +232,32 @@ def with_larger_blocks(profile: KernelProfile, times: int) -> KernelProfile:
     return replace(profile, launch=larger, traces=changed)
 
 
-def _piece(count: int, pieces: int, piece: int) -> NDArray[np.int64]:
-    """Which of so many loads, one after the other, fall to a piece; the first pieces have one more where they do not divide.
+def _dealt_out(sequence: Integers, pieces: int) -> list[NDArray[np.int64]]:
+    """Places of a sequence of instructions that each piece executes: its part of the passes of loops, and what is no loop.
 
-    >>> [_piece(5, 3, piece).tolist() for piece in range(3)]
-    [[0, 1], [2, 3], [4]]
+    An instruction that is executed n times is executed n / pieces times by each, rounded up or down, but once at least.
+
+    >>> [places.tolist() for places in _dealt_out(np.array([7, 1, 2, 1, 2, 1, 2, 8]), 2)]
+    [[0, 1, 2, 3, 4, 7], [0, 5, 6, 7]]
     """
-    size, rest = divmod(count, pieces)
-    begin = piece * size + min(piece, rest)
-    return np.arange(begin, begin + size + (piece < rest))
+    if pieces == 1:
+        return [np.arange(len(sequence))]
+    _, which, times = np.unique(sequence, return_inverse=True, return_counts=True)
+    order = np.argsort(which, kind="stable")
+    rank = np.empty(len(sequence), np.int64)
+    rank[order] = np.arange(len(sequence)) - np.repeat(np.cumsum(times) - times, times)
+    passes = times[which]
+    return [
+        np.flatnonzero(
+            np.where(passes < pieces, rank == piece * passes // pieces, rank * pieces // np.maximum(passes, 1) == piece)
+        )
+        for piece in range(pieces)
+    ]
 
 
-def _pieces(traces: WarpTraces, block: int, group: int, groups: int, pieces: int) -> list[list[Integers]]:
-    """The warps of each of the new blocks that a group of a block's warps becomes, as sequences of instructions."""
-    size = traces.warps_per_block // groups
-    begin = block * traces.warps_per_block + group * size
-    ways = [np.array_split(_sequence(traces, warp), pieces) for warp in range(begin, begin + size)]
-    return [[way[piece] for way in ways] for piece in range(pieces)]
+def _executions(ways: Sequence[Integers], instructions: int) -> NDArray[np.float64]:
+    """How often each instruction stands in some sequences."""
+    return np.bincount(np.concatenate(ways), minlength=instructions).astype(np.float64)
 
 
 def with_more_work_per_block(profile: KernelProfile, times: int, once: Collection[int] = ()) -> KernelProfile:

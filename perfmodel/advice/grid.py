@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from ..core.batched import mapped
 from ..core.constants import ceil_div
 from ..core.counts import Counts
-from .changed_profiles import with_smaller_blocks
+from ..machine_code.issue_table import Wait
+from ..profiles.kernel_profile import KernelProfile
+from .changed_profiles import ATOMIC_COUNTS, with_added, with_smaller_blocks
 from .subject import AdviceKind, Candidate, Subject
 
 _TIMES = (1, 2, 4)
 """Blocks for each SM that the warps of a small grid's blocks are dealt out to, at least."""
+_ATOMICS = (Wait.GLOBAL_REDUCTION, Wait.GLOBAL_ATOMIC)
 _MOST_WAVES = 8
 """Waves from which on the last one is not worth a look."""
 
@@ -20,9 +25,12 @@ _MOST_WAVES = 8
 def small_grid(subject: Subject) -> Iterator[Candidate]:
     """Candidates with more blocks, where all of the launch's are resident at once and there is room for more.
 
-    The work of each thread is divided among several blocks; where SMs are idle, the warps of a block are, too.
+    The work of each thread is divided among several blocks; where SMs are idle, the warps of a block are, too. Blocks that wait
+    for one another are left as they are: what they then do alone may grow with their number.
     """
     launch, occupancy = subject.profile.launch, subject.prediction.occupancy
+    if launch.cooperative:
+        return
     blocks, sms, threads = int(launch.blocks), subject.gpu.sm_count, int(launch.threads_per_block)
     places = occupancy.blocks_per_sm * sms
     if blocks >= places:
@@ -46,8 +54,22 @@ def small_grid(subject: Subject) -> Iterator[Candidate]:
                 places=(),
                 finding=finding,
                 change=f"{_blocks(blocks * groups * pieces)} of {threads // groups} threads{_pieces_text(pieces)}",
-                profile=with_smaller_blocks(subject.profile, groups, pieces),
+                profile=_divided(subject.profile, groups, pieces),
             )
+
+
+def _divided(profile: KernelProfile, groups: int, pieces: int) -> KernelProfile:
+    """`with_smaller_blocks`, in which each block does its atomics that stand outside of loops."""
+    divided = with_smaller_blocks(profile, groups, pieces)
+    if profile.traces is None:
+        return divided
+    before, after = (
+        float(one.memory.requests[np.isin(one.table.wait, _ATOMICS)].sum()) for one in (profile.traces, divided.traces)
+    )
+    if not before:
+        return divided
+    more = {name: float(getattr(profile.counts, name)) * (after / before - 1.0) for name in ATOMIC_COUNTS}
+    return with_added(divided, **more)
 
 
 def _growing(most: int) -> list[int]:

@@ -37,6 +37,16 @@ def time_text(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+def saving_text(part: float) -> str:
+    """The part of a time that goes, with as many digits as tell it from all of it.
+
+    >>> saving_text(0.456), saving_text(0.9982), saving_text(0.999996)
+    ('-46%', '-99.8%', '-99.9996%')
+    """
+    digits = next((digits for digits in range(9) if round(part, digits + 2) < 1.0), 9)
+    return f"-{part:.{digits}%}"
+
+
 def interval_text(bounds: tuple[float, float] | None) -> str:
     """Both ends of an interval of durations; a dash where there is none.
 

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.compiler
 
 TRANSPOSE = Path(__file__).parents[3] / "examples" / "transpose.cu"
 SOURCE = """
+#include <cooperative_groups.h>
 struct Point { float x, y, z, w; };
 __global__ void scaled(const float *in, float *out) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -146,11 +147,34 @@ __global__ void wrapped(const float *in, float *out, int width) {
     for (int k = 1; k < 9; k++) v += in[(i + k * k) % (WIDTH)];
     out[i] = v;
 }
+__global__ void summed(const float *in, float *out, int n) {
+    float v = 0.0f;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) v += in[i];
+    for (int lanes = 16; lanes; lanes /= 2) v += __shfl_down_sync(~0u, v, lanes);
+    __shared__ float of_warps[8];
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = v;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int warp = 1; warp < 8; warp++) v += of_warps[warp];
+        atomicAdd(out, v);
+    }
+}
+__global__ void summed_by_one(const float *in, float *partial, int n) {
+    float v = 0.0f;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) v += in[i];
+    atomicAdd(partial + blockIdx.x, v);
+    cooperative_groups::this_grid().sync();
+    if (blockIdx.x == 0 && threadIdx.x == 0) for (int block = 1; block < gridDim.x; block++) partial[0] += partial[block];
+}
 template <typename T> __global__ void literals(const float *in, float *out) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float v = in[i];
     for (int k = 0; k < 64; k++) v = v * T(0.999) + T(0.001);
     out[i] = v;
+}
+template <typename T> __global__ void one_literal(const float *in, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = in[i] * T(3.14159) + T(2.71828);
 }
 template <int unrolled> __global__ void counted(const float *in, float *out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -337,6 +361,18 @@ def test_more_blocks_are_predicted_as_the_launch_that_has_them(blocks: int, thre
     assert AdviceKind.GRID_SIZE not in kinds(pm.advise(analysed("strided", 132 * 2048 // threads, threads, *arguments)))
 
 
+def test_what_each_of_more_blocks_does_once_is_in_their_time() -> None:
+    arguments = (256, "f32[1048576]", "f32[1]=0", "i32=1048576")
+    now, more = (analysed("summed", blocks, *arguments) for blocks in (1024, 2048))
+    assert more.prediction.time.predicted_s > now.prediction.time.predicted_s  # twice the atomics on one word
+    assert AdviceKind.GRID_SIZE not in kinds(pm.advise(now))
+
+
+def test_blocks_that_wait_for_one_another_are_not_to_be_more() -> None:
+    arguments = (256, "f32[1048576]", "f32[2048]", "i32=1048576")
+    assert AdviceKind.GRID_SIZE not in kinds(pm.advise(analysed("summed_by_one", 264, *arguments)))
+
+
 def test_loads_that_an_unrolled_loop_repeats_are_predicted_as_the_kernel_that_has_fewer() -> None:
     arguments = ("f32[1032*1032]", "f32[1024*1024]", "i32=1024")
     first = pm.advise(analysed("smoothed<1>", (32, 128), (32, 8), *arguments)).changes[0]
@@ -429,6 +465,13 @@ def test_literals_of_single_precision_are_predicted_as_the_kernel_that_has_them(
     now, single = (analysed(f"literals<{kind}>", 4096, 256, *["f32[4096*256]"] * 2) for kind in ("double", "float"))
     change = change_of(pm.advise(now), AdviceKind.DOUBLE_PRECISION)
     assert change.then_s == pytest.approx(single.prediction.time.predicted_s, rel=0.15)
+
+
+def test_literals_of_a_kernel_that_waits_for_its_loads_promise_nothing() -> None:
+    now, single = (analysed(f"one_literal<{kind}>", 4096, 256, *["f32[4096*256]"] * 2) for kind in ("double", "float"))
+    times = [found.prediction.time.predicted_s for found in (now, single)]
+    assert times[0] == pytest.approx(times[1], rel=0.1)
+    assert AdviceKind.DOUBLE_PRECISION not in kinds(pm.advise(now))
 
 
 def crowded(registers: int) -> Subject:
