@@ -28,7 +28,10 @@ class Shares:
     store_queue_lines: int
     store_line_cycles: float
     store_issue_cycles: float
+    wide_store_issue_cycles: float
     store_latency_cycles: float
+    barrier_spread_cycles: float
+    issue_spread_cycles: float
 
 
 @cache

@@ -7,7 +7,8 @@ many warps store at a time that the queue is full before a warp's next store.
 
 When warps store is known only about. Stores of a warp without a load or a barrier between follow one another as the machine code
 has them, an instruction at the pace at which the warps of an SM share its schedulers. Warps that a barrier has held since their
-last load begin together, others at any time.
+last load begin about together, others at any time: warps that share a scheduler come the further apart the more they have issued
+since the barrier, and the more others there are.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _BLOCK_BITS = 36
 """Words of a block's stacks are fewer than ``2 ** 36``."""
 _LEAST_ROUND = 8
 """Instructions from a loop's last store to the first one of its next round, at least."""
+_WIDE_BYTES = 8
+"""Bytes of a lane up to which a warp's next store follows as soon as that of a word."""
 _SECTORS: list[int] = SECTORS_OF_MASK.tolist()
 
 
@@ -41,7 +44,8 @@ class Stores:
     """Lines that stores of the blocks of one SM touch, in order of the requests: an entry a line, ``sectors`` as bits.
 
     ``loads`` counts the loads of the block before, ``barriers`` its barriers and ``barriers_at_load`` those before its last
-    load; ``instruction`` and ``cycle`` say where the instruction stands in the code and when a warp alone would issue it.
+    load; ``instruction`` and ``cycle`` say where the instruction stands in the code and when a warp alone would issue it,
+    ``width`` how many bytes a lane stores.
     """
 
     block: Integers
@@ -52,6 +56,7 @@ class Stores:
     barriers_at_load: Integers
     instruction: Integers
     cycle: Integers
+    width: Integers
     line: Integers
     sectors: Integers
 
@@ -100,15 +105,16 @@ class StoreTrace:
         if local:
             line = LOCAL_LINES + (position << _BLOCK_BITS) + (line << 5) + warp
         self._requests += 1
-        same = self._requests, site.instruction_index, self._cycles[site.instruction_index] if len(self._cycles) else 0
-        request, instruction, cycle = (np.full(len(line), value) for value in same)
+        cycle = int(self._cycles[site.instruction_index]) if len(self._cycles) else 0
+        same = self._requests, site.instruction_index, cycle, site.width_bytes
+        request, *of_instruction = (np.full(len(line), value) for value in same)
         of_block = (state[position] for state in (self._loads, self._barriers, self._at_load))
-        self._kept.append((position, warp, request, *of_block, instruction, cycle, line, sectors_of(words)))
+        self._kept.append((position, warp, request, *of_block, *of_instruction, line, sectors_of(words)))
         self._entries += len(line)
 
     def stores(self) -> Stores:
         """What was kept, warp by warp."""
-        columns = [np.concatenate(column) for column in zip(*self._kept, strict=True)] or [np.zeros(0, np.int64)] * 10
+        columns = [np.concatenate(column) for column in zip(*self._kept, strict=True)] or [np.zeros(0, np.int64)] * 11
         order = np.lexsort((columns[2], columns[1], columns[0]))
         return Stores(**{field.name: column[order] for field, column in zip(fields(Stores), columns, strict=True)})
 
@@ -126,7 +132,7 @@ def left_share(stores: Stores, gpu: Gpu, *, busy_cycles: float, issued: float, w
 
     >>> from perfmodel.gpus.catalogue import load_gpu
     >>> one, both = np.zeros(2, np.int64), np.arange(2)  # a warp stores two words of a sector, and the next one elsewhere
-    >>> rest = dict.fromkeys(("loads", "barriers", "barriers_at_load"), one)
+    >>> rest = dict.fromkeys(("loads", "barriers", "barriers_at_load"), one) | {"width": one + 4}
     >>> pair = Stores(block=one, warp=one, request=both, instruction=both, cycle=both, line=one, sectors=one + 1, **rest)
     >>> left_share(pair, load_gpu("h200"), busy_cycles=1000.0, issued=100.0, warps=1)
     0.5
@@ -159,7 +165,7 @@ def _times(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """When each request is made, of requests that begin at some entries, warp by warp."""
     columns = (getattr(stores, field.name)[begins] for field in fields(stores))
-    block, warp, _, loads, barriers, at_load, instruction, cycle, _, _ = columns
+    block, warp, _, loads, barriers, at_load, instruction, cycle, width, _, _ = columns
     turn = np.unique(np.stack([loads, barriers]), axis=1, return_inverse=True)[1].reshape(-1)
     turns = int(turn.max()) + 1
     span = max(busy_cycles / turns, gpu.dram_latency_cycles)
@@ -168,15 +174,25 @@ def _times(
     new = np.append(True, (phase[:, 1:] != phase[:, :-1]).any(axis=0))
     gap, waits = np.append(0, np.diff(instruction)), np.append(0, np.diff(cycle))
     gap = np.where(gap > 0, gap, _LEAST_ROUND)
-    apart = np.maximum(np.maximum(waits, gap * pace), shares().store_issue_cycles)
+    wide = np.append(False, width[:-1] > _WIDE_BYTES)
+    least = np.where(wide, shares().wide_store_issue_cycles, shares().store_issue_cycles)
+    apart = np.maximum(np.maximum(waits, gap * pace), least)
     since = np.cumsum(np.where(new, 0.0, apart))
     first = np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
     held = barriers > at_load
     of_phase = np.stack([block, loads, barriers, np.where(held, -1, warp)])
     _, number = np.unique(of_phase, axis=1, return_inverse=True)
     starts = rng.random(int(number.max()) + 1)[number.reshape(-1)]
-    in_turn = np.where(held, warp / gpu.schedulers_per_sm * shares().store_issue_cycles, 0.0)
-    found: np.ndarray[tuple[int], np.dtype[np.float64]] = (turn + starts) * span + since - since[first] + in_turn
+    in_turn = warp / gpu.schedulers_per_sm * shares().store_issue_cycles
+    others = 1.0 - gpu.schedulers_per_sm / warps
+    if others > 0.0:
+        section = issued / warps / (barriers + 1)
+        spread = others * np.hypot(shares().barrier_spread_cycles, shares().issue_spread_cycles * np.sqrt(section))
+        _, of_warp = np.unique(phase, axis=1, return_inverse=True)
+        in_turn = in_turn + spread * rng.standard_normal(int(of_warp.max()) + 1)[of_warp.reshape(-1)]
+    begin = turn * span + starts * gpu.dram_latency_cycles
+    found: np.ndarray[tuple[int], np.dtype[np.float64]] = begin + since - since[first]
+    found += np.where(held, in_turn, 0.0)
     return found
 
 
