@@ -178,6 +178,10 @@ def analyze(
         raise InputError(
             f"--html {html}: a page shows one launch; {len(variants)} were asked for (several {_several(variants)})"
         )
+    if fail_on is not None and baseline is None:
+        raise InputError(
+            f"--fail-on {fail_on}: limits what grew since an earlier result; give that by --baseline FILE.json"
+        )
     pages = None if html is None else analysis_pages()
     if html is not None:
         require_writable("--html", html, [*files, baseline, calibration])

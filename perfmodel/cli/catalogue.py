@@ -120,8 +120,9 @@ def add(
     write_target("--output", target, card_sheet(card, chosen, file.name))
     made = load_gpu(str(target))
     own = len(FIELD_TYPES) - len(inherited_fields(str(target)))
+    values = "1 value" if own == 1 else f"{own} values"
     typer.echo(
-        f"{target}: {made.name}, {own} values of its own, the others are those of {chosen}; use it as --gpu {target}"
+        f"{target}: {made.name}, {values} of its own, the others are those of {chosen}; use it as --gpu {target}"
     )
 
 

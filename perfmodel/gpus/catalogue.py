@@ -205,7 +205,8 @@ def _gpu_id(name: str) -> str:
         return name
     found = _names().get(_plain_name(name))
     if found is None:
-        raise InputError(f"unknown GPU {name!r}; {nearest(name, gpu_ids())}")
+        spoken = re.sub(r"\b(?:nvidia|geforce|tesla)\b|[^a-z0-9]+", "-", name.casefold())
+        raise InputError(f"unknown GPU {name!r}; {nearest(re.sub('-+', '-', spoken).strip('-'), gpu_ids())}")
     return found
 
 

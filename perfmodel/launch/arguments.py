@@ -23,7 +23,7 @@ from .argument_values import (
 )
 from .contents import Contents
 from .element_type import ElementType
-from .expression import Value
+from .expression import ExpressionError, Value
 from .launch import Buffer, Buffered, KernelCall, Parameter, Structure, TensorMap, TextureObject
 from .tensor_map import TENSOR_MAP_BYTES
 
@@ -174,7 +174,11 @@ def kernel_call(
         raise InputError(f"{len(arguments)} arguments given, the kernel has {parameters_there}: {listed}")
     parameters: list[Parameter] = []
     for position, (argument, parameter) in enumerate(zip(arguments, signature.parameters, strict=True), 1):
-        value = _Argument(argument, parameter, f"argument {position} ({parameter.text})").value(rng, names)
+        subject = f"argument {position} ({parameter.text})"
+        try:
+            value = _Argument(argument, parameter, subject).value(rng, names)
+        except ExpressionError as error:
+            raise InputError(f"{subject}: {error}") from None
         if isinstance(value, np.ndarray | Contents):
             parameters.append(Buffer(name=parameter.name, array=value, output=parameter.is_written))
         else:

@@ -36,17 +36,17 @@ class Expression:
         )
 
     def value(self, names: Mapping[str, Value]) -> Value:
-        """The value where names stand for values; ``InputError`` names the expression and what is wrong."""
+        """The value where names stand for values; ``ExpressionError`` names the expression and what is wrong."""
         try:
             return _walk(self.tree, names)
         except _RefusedError as error:
-            raise InputError(f"expression {self.text!r}: {error}") from None
+            raise ExpressionError(f"expression {self.text!r}: {error}") from None
         except ZeroDivisionError:
-            raise InputError(f"expression {self.text!r} divides by zero") from None
+            raise ExpressionError(f"expression {self.text!r} divides by zero") from None
         except (TypeError, OverflowError) as error:
-            raise InputError(f"expression {self.text!r}: {error}") from None
+            raise ExpressionError(f"expression {self.text!r}: {error}") from None
         except RecursionError:
-            raise InputError(f"expression {self.text[:40]!r}… is nested too deeply") from None
+            raise ExpressionError(f"expression {self.text[:40]!r}… is nested too deeply") from None
 
     def integer(self, names: Mapping[str, Value]) -> int:
         """The value where it must be an integer."""
@@ -54,8 +54,12 @@ class Expression:
         if isinstance(found, float) and found.is_integer():
             return int(found)
         if not isinstance(found, int):
-            raise InputError(f"expression {self.text!r} is {found!r} and no integer (// and ceil_div round)")
+            raise ExpressionError(f"expression {self.text!r} is {found!r} and no integer (// and ceil_div round)")
         return found
+
+
+class ExpressionError(InputError):
+    """An expression without a value; the text names it and says why."""
 
 
 class _RefusedError(Exception):
@@ -165,7 +169,8 @@ def _node_value(node: ast.expr, names: Mapping[str, Value]) -> Value:
         return node.value
     if isinstance(node, ast.Name):
         if node.id not in names:
-            raise _RefusedError(f"unknown name {node.id!r} (known: {', '.join(names) or 'none'})")
+            known = f"known: {', '.join(names)}" if names else "a number is needed, or numbers as in 4 * 128"
+            raise _RefusedError(f"unknown name {node.id!r} ({known})")
         return names[node.id]
     if isinstance(node, ast.IfExp):
         return _walk(node.body if _walk(node.test, names) else node.orelse, names)

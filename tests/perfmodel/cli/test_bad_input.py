@@ -67,7 +67,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("rank", "conv1d", "--gpu", "h200", "--calibration", "none.toml"), "none.toml: cannot be read: No such file"),
         (("rank", "conv1d", "--gpu", "h200", "--sm-clock-mhz", "inf"), "--sm-clock-mhz"),
         (("analyze", "k.cu", "--gpu", "h200", "--include", "headers"), "--include"),
+        (("analyze", "k.cu", "--gpu", "h200", "--fail-on", "time=1%"), "give that by --baseline FILE.json"),
         (("gpus", "h300"), "'h300'"),
+        (("gpus", "NVIDIA GeForce RTX 4099"), "unknown GPU 'NVIDIA GeForce RTX 4099'; nearest: rtx-4090"),
         (("no-such-command",), "no-such-command"),
     ],
 )

@@ -220,6 +220,10 @@ def test_budgets_end_a_simulation() -> None:
         (["f32[258]", "f32[256]", "f32[1]"], r"argument 3 \(int n\) is no pointer"),
         (["f32[258]", "f32[256]", "f32=1"], r"argument 3 \(int n\) takes an integer"),
         (["f32[258]", "f32[256]", "i64=1"], r"argument 3 \(int n\) has 4 bytes"),
+        (
+            ["f32[258]", "f32[256]", "many"],
+            r"argument 3 \(int n\): expression 'many': unknown name 'many' \(a number is needed",
+        ),
         (["f32[258]", "f32[256]", 1.5], r"argument 3 \(int n\) takes an integer, not 1.5"),
         (["f32[258]", "f32[256]", 2**40], r"argument 3 \(int n\) has 4 bytes; 1099511627776 does not fit"),
         (["i32[258]", "f32[256]", 256], r"argument 1 \(const float \*in\) takes a buffer of f32 or u32, not of i32"),
