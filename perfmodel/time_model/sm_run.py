@@ -36,7 +36,8 @@ def simulate_sm(
     """
     sm = sm_at_start(code, paths, machine, max(resident, most), blocks)
     kept = np.zeros((0, 3)) if log is None else log
-    cycles, wave, issued = simulate(code, paths, _as_record(machine), sm, resident, blocks, budget, kept)
+    early = np.zeros(len(sm.stalls) + 1)
+    cycles, wave, issued = simulate(code, paths, _as_record(machine), sm, resident, blocks, budget, early, kept)
     finished = sm.blocks.finished[: sm.blocks.numbers[OVER]]
     begun = int(sm.blocks.numbers[BEGUN])
     servers, shape = sm.memory.servers, (-1, paths.warps_per_block)
@@ -44,6 +45,9 @@ def simulate_sm(
         cycles=cycles,
         wave_cycles=wave,
         issued=issued,
+        early_issued=budget // 2 if issued >= budget // 2 else 0,
+        early_cycles=float(early[-1]),
+        early_stalls=early[:-1],
         finished=finished,
         stalls=sm.stalls,
         atomics=float(servers[ATOMICS]),

@@ -429,11 +429,12 @@ def _ready(
 
 @compiled
 def simulate(
-    code: Code, paths: Paths, machine: Machine, sm: Sm, resident: int, blocks: int, budget: int, log: Floats
+    code: Code, paths: Paths, machine: Machine, sm: Sm, resident: int, blocks: int, budget: int, early: Floats, log: Floats
 ) -> tuple[float, float, int]:
     """Run blocks on one SM, from its state at the start, until all have ended or the budget is used up (`sm_run.simulate_sm`).
 
-    Gives the cycle of the last instruction, that at which the first wave's instructions had been issued, and how many were.
+    Gives the cycle of the last instruction, that at which the first wave's instructions had been issued, and how many were. When
+    half of the budget has been used, stalls and the cycle are put into ``early``.
     """
     warps, schedulers, memory, stalls = sm.warps, sm.schedulers, sm.memory, sm.stalls
     streams = len(paths.request_instruction) > 0
@@ -469,6 +470,10 @@ def simulate(
         now = time
         if issued <= in_wave:
             wave = now
+        if issued == budget // 2:
+            early[-1] = now
+            for reason in range(len(stalls)):
+                early[reason] = stalls[reason]
         schedulers.free[scheduler] = time + code.issue_cycles[index]
         lost = _lost(code, schedulers, scheduler, warp, index)
         schedulers.row[scheduler] = schedulers.row[scheduler] + 1 if schedulers.last[scheduler] == warp else 1

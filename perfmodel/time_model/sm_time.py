@@ -24,7 +24,7 @@ from .sm_tail import Pace, rest_cycles
 
 Floats = NDArray[np.float64]
 
-SIMULATED_INSTRUCTIONS = 100_000
+SIMULATED_INSTRUCTIONS = 400_000
 """Instructions that are followed, some tens of milliseconds; what comes after goes on at the same rate."""
 SIMULATED_WAVES = 24
 """Blocks that are followed, in those that share an SM."""
@@ -403,12 +403,13 @@ def _whole(
 def _rate(run: Run, followed: float, held: int, first: float) -> float:
     """Cycles for each instruction of a run that the budget has ended: after the first blocks, where these have ended long before.
 
-    Else that of all of it, from the ``first`` instruction on.
+    Else that of the second half of the budget, if it was used.
     """
     in_wave = held * followed
     if run.issued >= 2 * in_wave:
         return (run.cycles - run.wave_cycles) / (run.issued - in_wave)
-    return (run.cycles - first) / max(run.issued, 1)
+    begun = run.early_cycles if run.early_issued else first
+    return (run.cycles - begun) / max(run.issued - run.early_issued, 1)
 
 
 def _busiest(traces: WarpTraces, code: Code, run: Run) -> tuple[float, float]:
