@@ -429,7 +429,15 @@ def _ready(
 
 @compiled
 def simulate(
-    code: Code, paths: Paths, machine: Machine, sm: Sm, resident: int, blocks: int, budget: int, early: Floats, log: Floats
+    code: Code,
+    paths: Paths,
+    machine: Machine,
+    sm: Sm,
+    resident: int,
+    blocks: int,
+    budget: int,
+    early: Floats,
+    log: Floats,
 ) -> tuple[float, float, int]:
     """Run blocks on one SM, from its state at the start, until all have ended or the budget is used up (`sm_run.simulate_sm`).
 
