@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from perfmodel.calibration.fit import conformal_quantile
 from perfmodel.core.progress import Advance, no_progress
 from perfmodel.gpus.gpu import Gpu
-from perfmodel.gpus.occupancy import occupancy
+from perfmodel.gpus.occupancy import Occupancy
 from perfmodel.launch.launch import L2State
+from perfmodel.prediction.feasibility import launch_occupancy
 from perfmodel.prediction.scenario import Scenario
 from perfmodel.profiles.kernel_profile import KernelProfile
 from perfmodel.time_model.sm_model import SmModel, sm_model
@@ -41,7 +42,7 @@ class MeasuredLaunch:
     id: str
     program: str
     profile: KernelProfile
-    blocks_per_sm: int
+    occupancy: Occupancy
     measured_s: float
 
 
@@ -81,23 +82,11 @@ def measured_launches(records: Sequence[PublicRecord], scenario: Scenario, l2: L
                 id=record.launch.id,
                 program=record.launch.program,
                 profile=profile,
-                blocks_per_sm=_resident(profile, scenario.gpu),
+                occupancy=launch_occupancy(profile.launch, profile.resources.registers_per_thread, scenario.gpu),
                 measured_s=timing.median_s,
             )
         )
     return found
-
-
-def _resident(profile: KernelProfile, gpu: Gpu) -> int:
-    launch = profile.launch
-    found = occupancy(
-        gpu,
-        threads_per_block=int(launch.threads_per_block),
-        registers_per_thread=profile.resources.registers_per_thread,
-        shared_bytes_per_block=int(launch.static_shared_bytes + launch.dynamic_shared_bytes),
-        static_shared_bytes_per_block=int(launch.static_shared_bytes),
-    )
-    return int(found.blocks_per_sm)
 
 
 def _model(factors: Floats) -> SmModel:
@@ -116,7 +105,7 @@ def log_errors(launches: Sequence[MeasuredLaunch], model: SmModel, gpu: Gpu, l2:
             one.profile.traces,
             one.profile.launch,
             one.profile.counts,
-            one.blocks_per_sm,
+            one.occupancy,
             gpu,
             warm=l2 is L2State.WARM,
             touched_bytes=float(one.profile.touched_bytes),

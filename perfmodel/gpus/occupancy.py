@@ -49,14 +49,18 @@ class Limiter(Enum):
 
 _LIMITERS = tuple(Limiter)
 _UNCOUNTED = 2**30
+_KEPT_BY_BLOCKS = (Limiter.BLOCKS, Limiter.SHARED_MEMORY, Limiter.BARRIERS)
+"""What stays taken until a block has ended; places and registers of a warp are free when it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupancy:
     """What of a kernel is resident on one SM; every field is a number or an array of shape ``(n,)``.
 
-    `shared_bytes_per_sm` is what the resident blocks allocate, the driver's reservation included. Where not one block fits,
-    `blocks_per_sm`, `warps_per_sm` and `fraction` are 0 and the limiters name every limit that the block breaks.
+    `shared_bytes_per_sm` is what the resident blocks allocate, the driver's reservation included. `warp_places` are the warps
+    that an SM has places and registers for, whatever their blocks; `most_blocks` are the blocks that fit where warps that have
+    ended leave theirs to others. Where not one block fits, `blocks_per_sm`, `warps_per_sm` and `fraction` are 0 and the limiters
+    name every limit that the block breaks.
 
     >>> from perfmodel.gpus.catalogue import load_gpu
     >>> found = occupancy(load_gpu("h200"), threads_per_block=256, registers_per_thread=[32, 65], shared_bytes_per_block=0)
@@ -69,6 +73,8 @@ class Occupancy:
     fraction: Any
     shared_bytes_per_sm: Any
     limiter_bits: Any
+    warp_places: Any
+    most_blocks: Any
 
     def at(self, index: int) -> Occupancy:
         """The occupancy of one candidate.
@@ -272,10 +278,11 @@ def _occupancy(
     registers_per_warp = round_up(np.maximum(registers, 1) * WARP_SIZE, gpu.register_allocation_unit)
     shared_allocated = round_up(shared + gpu.shared_reserved_bytes_per_block, gpu.shared_allocation_unit_bytes)
     registers_per_sub_partition = gpu.registers_per_sm // gpu.sub_partitions_per_sm
+    warps_of_registers = registers_per_sub_partition // registers_per_warp * gpu.sub_partitions_per_sm
     resident = {  # one barrier for each block there always is
         Limiter.WARPS: gpu.max_warps_per_sm // warps,
         Limiter.BLOCKS: np.int32(gpu.max_blocks_per_sm),
-        Limiter.REGISTERS: registers_per_sub_partition // registers_per_warp * gpu.sub_partitions_per_sm // warps,
+        Limiter.REGISTERS: warps_of_registers // warps,
         Limiter.SHARED_MEMORY: gpu.shared_bytes_per_sm // np.maximum(shared_allocated, 1),
         Limiter.BARRIERS: np.where(
             barriers > 1, (gpu.barriers_per_sm or _UNCOUNTED) // np.maximum(barriers, 1), _UNCOUNTED
@@ -289,7 +296,8 @@ def _occupancy(
         Limiter.SHARED_BYTES_PER_BLOCK: shared > gpu.shared_bytes_per_block_opt_in,
         Limiter.STATIC_SHARED_BYTES_PER_BLOCK: static > gpu.shared_bytes_per_block,
     }
-    return _combined(gpu, warps, shared_allocated, resident, broken)
+    places = np.minimum(warps_of_registers, gpu.max_warps_per_sm)
+    return _combined(gpu, warps, shared_allocated, resident, broken, places)
 
 
 def _combined(
@@ -298,6 +306,7 @@ def _combined(
     shared_allocated: NDArray[np.int32],
     resident: dict[Limiter, Any],
     broken: dict[Limiter, Any],
+    warp_places: NDArray[np.int32],
 ) -> Occupancy:
     broken_bits = _bits(broken)
     fits = broken_bits == 0
@@ -310,6 +319,8 @@ def _combined(
         fraction=warps_per_sm / gpu.max_warps_per_sm,
         shared_bytes_per_sm=blocks * shared_allocated,
         limiter_bits=binding_bits | broken_bits,
+        warp_places=warp_places,
+        most_blocks=functools.reduce(np.minimum, (resident[limiter] for limiter in _KEPT_BY_BLOCKS)) * fits,
     )
 
 

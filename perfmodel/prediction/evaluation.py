@@ -66,7 +66,7 @@ def evaluate(profile: KernelProfile, scenario: Scenario, checks: Sequence[Check]
     seconds, terms = launch_seconds(
         profile, np.maximum(resident.blocks_per_sm, 1), gpu, scenario.calibration.coefficients
     )
-    seconds, terms, followed = _followed(cold, resident.blocks_per_sm, scenario, seconds, terms)
+    seconds, terms, followed = _followed(cold, resident, scenario, seconds, terms)
     by_the_end = written_by_the_end(profile.counts, gpu).dram_write_bytes
     reached = np.where(profile.caches_simulated, profile.counts.dram_write_bytes, by_the_end)
     return Evaluation(
@@ -81,7 +81,7 @@ def evaluate(profile: KernelProfile, scenario: Scenario, checks: Sequence[Check]
 
 def _followed(
     profile: KernelProfile,
-    blocks_per_sm: NDArray[np.int64],
+    occupancy: Occupancy,
     scenario: Scenario,
     seconds: NDArray[np.float64],
     terms: Terms,
@@ -95,12 +95,13 @@ def _followed(
 
     Args:
         profile: Of n launches.
-        blocks_per_sm: Resident blocks by occupancy, shape ``(n,)``.
+        occupancy: What of them is resident on an SM.
         scenario: GPU, clock, state of the L2.
         seconds: Times by the closed form, shape ``(n,)``.
         terms: Its terms.
     """
     traces = np.broadcast_to(np.asarray(profile.traces, object), (len(seconds),))
+    blocks_per_sm = np.broadcast_to(occupancy.blocks_per_sm, len(seconds))
     known = (
         np.array([one is not None for one in traces], np.bool_) & (blocks_per_sm > 0) & (not scenario.own_coefficients)
     )
@@ -115,7 +116,7 @@ def _followed(
             traces[index],
             profile.launch.at(index),
             profile.counts.at(index),
-            int(blocks_per_sm[index]),
+            occupancy.at(index),
             scenario.gpu,
             warm=scenario.l2 is L2State.WARM,
             touched_bytes=float(touched[index]),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..families.base import Check
 from ..gpus.gpu import Gpu
@@ -77,13 +77,7 @@ class Feasibility:
 def feasibility(launch: Launch, registers: NDArray[np.int32], gpu: Gpu, checks: Sequence[Check] = ()) -> Feasibility:
     """Test n launches with so many registers a thread, shape ``(n,)``, against the checks, then against the GPU's limits."""
     count = len(registers)
-    found = occupancy(
-        gpu,
-        threads_per_block=np.broadcast_to(launch.threads_per_block, count),
-        registers_per_thread=registers,
-        shared_bytes_per_block=launch.static_shared_bytes + launch.dynamic_shared_bytes,
-        static_shared_bytes_per_block=launch.static_shared_bytes,
-    )
+    found = launch_occupancy(launch, registers, gpu)
     codes, reasons = _reasons(checks, found, count)
     return Feasibility(
         launch=launch,
@@ -92,6 +86,17 @@ def feasibility(launch: Launch, registers: NDArray[np.int32], gpu: Gpu, checks: 
         reason_codes=codes,
         reasons=reasons,
         checks=tuple(checks),
+    )
+
+
+def launch_occupancy(launch: Launch, registers: ArrayLike, gpu: Gpu) -> Occupancy:
+    """What of launches with so many registers a thread, a number or shape ``(n,)``, is resident on an SM."""
+    return occupancy(
+        gpu,
+        threads_per_block=np.broadcast_to(launch.threads_per_block, np.shape(registers)),
+        registers_per_thread=registers,
+        shared_bytes_per_block=launch.static_shared_bytes + launch.dynamic_shared_bytes,
+        static_shared_bytes_per_block=launch.static_shared_bytes,
     )
 
 

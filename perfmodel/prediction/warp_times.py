@@ -13,6 +13,7 @@ from ..machine_code.issue_table import IssueTable, Wait
 from ..machine_code.schedule import BARRIERS
 from ..profiles.kernel_profile import KernelProfile
 from ..time_model.sm_time import SmIssues, sm_issues
+from .feasibility import launch_occupancy
 from .prediction import Prediction
 from .scenario import Scenario
 
@@ -49,14 +50,13 @@ class WarpSpan:
 
 def issues_of(profile: KernelProfile, prediction: Prediction, scenario: Scenario) -> SmIssues | None:
     """What the warps of one SM issue in an executed launch; None where the model of one SM gave no time."""
-    resident = prediction.occupancy.blocks_per_sm
-    if profile.traces is None or scenario.own_coefficients or not resident:
+    if profile.traces is None or scenario.own_coefficients or not prediction.occupancy.blocks_per_sm:
         return None
     return sm_issues(
         profile.traces,
         profile.launch,
         profile.counts,
-        resident,
+        launch_occupancy(profile.launch, profile.resources.registers_per_thread, scenario.gpu),
         scenario.gpu,
         warm=scenario.l2 is L2State.WARM,
         touched_bytes=float(profile.touched_bytes),

@@ -111,6 +111,7 @@ class Paths(NamedTuple):
 class Machine(NamedTuple):
     """One SM and its share of the memories; cycles of the SM, bytes a cycle.
 
+    It has places and registers for ``warp_places``, which blocks take as a block of one of ``sms_per_tpc`` SMs ends.
     ``dram_share`` are the bytes that DRAM gives for each byte behind L1; ``l2_loaded_latency`` and ``dram_loaded_latency`` the
     latencies of L2 and of DRAM that come on top where it is always busy, and less with the square of how busy it is. Latencies of
     DRAM are spread around their mean by ``dram_latency_spread`` of it, the scale of a Gumbel distribution. L1 asks L2
@@ -137,6 +138,8 @@ class Machine(NamedTuple):
     """
 
     schedulers: int
+    sms_per_tpc: int
+    warp_places: int
     split_fma: bool
     l1_latency: float
     shared_latency: float

@@ -30,8 +30,8 @@ def simulate_sm(
         resident: blocks for whose warps it has places: those that begin together.
         blocks: blocks that it runs one after the other.
         budget: instructions to issue at most.
-        most: blocks that it holds where warps have ended before their blocks: when a block ends, as many begin as the places of
-            all ended warps hold. No more than begin together where it is 0.
+        most: blocks that it holds where warps have ended before their blocks: when a block ends, here or on the other SM of the
+            TPC, as many begin as the places of all ended warps hold. No more than begin together where it is 0.
         log: shape ``(n, 3)``: warp, instruction and cycle of the first n instructions are written into it.
     """
     sm = sm_at_start(code, paths, machine, max(resident, most), blocks)

@@ -51,6 +51,7 @@ from .sm_state import (
     NEVER,
     NEXT,
     OFFSET,
+    OTHERS_OVER,
     OVER,
     PRODUCT,
     READ_BUSY,
@@ -457,6 +458,10 @@ def simulate(
         time, warp = schedulers.earliest[scheduler], schedulers.chosen[scheduler]
         if warp < 0:
             break
+        if time >= sm.blocks.clock[OTHERS_OVER]:
+            _begin_blocks(machine, paths, sm, blocks, sm.blocks.clock[OTHERS_OVER])
+            sm.blocks.clock[OTHERS_OVER] = NEVER
+            continue
         index = warps.places[warp, NEXT]
         wait = code.wait[index]
         in_memory = (wait >= _SHARED and wait <= _ASYNC_COPY) or wait == _CONSTANT
@@ -505,7 +510,7 @@ def simulate(
             stalls[_LONG] += passed - fixed
             fixed = passed
         if not _advance(paths, warp, warps.places):
-            _end_warp(code, machine, paths, sm, resident, blocks, warp, time, fixed)
+            _end_warp(code, machine, paths, sm, blocks, warp, time, fixed)
             continue
         warps.times[warp, READY] = _ready(code, machine, paths, sm, scheduler, warp, index, time, fixed)
         if wait in (_BARRIER, _CLUSTER_BARRIER):
@@ -571,9 +576,12 @@ def _advance(paths: Paths, warp: int, places: Integers) -> bool:
 
 @_part
 def _end_warp(
-    code: Code, machine: Machine, paths: Paths, sm: Sm, resident: int, blocks: int, warp: int, time: float, fixed: float
+    code: Code, machine: Machine, paths: Paths, sm: Sm, blocks: int, warp: int, time: float, fixed: float
 ) -> None:
-    """Let a warp end, and its block with the last one: its stores leave the SM, and as many blocks begin as have room."""
+    """Let a warp end, and its block with the last one: its stores leave the SM, and as many blocks begin as have room.
+
+    Blocks also begin as a block of the other SM of the TPC ends: half a gap between two ends later, if none ends here before.
+    """
     own, times, warps = sm.blocks, sm.warps.times, paths.warps_per_block
     slot = warp // warps
     times[warp, READY] = NEVER
@@ -590,18 +598,33 @@ def _end_warp(
     own.finished[own.numbers[OVER]] = drained
     own.numbers[OVER] += 1
     own.occupied[slot] = False
-    room = resident * warps
-    for living in own.living:
-        room -= living
+    _begin_blocks(machine, paths, sm, blocks, drained)
+    if machine.sms_per_tpc > 1 and own.numbers[OVER] > 1:
+        gap = max(0.0, drained - own.finished[own.numbers[OVER] - 2])
+        own.clock[OTHERS_OVER] = drained + gap / machine.sms_per_tpc
+
+
+@compiled
+def _begin_blocks(machine: Machine, paths: Paths, sm: Sm, blocks: int, time: float) -> None:
+    """Let as many blocks begin as have room on each scheduler, beside its warps that have not ended."""
+    own, warps = sm.blocks, paths.warps_per_block
+    room = sm.schedulers.room
+    room[:] = machine.warp_places // machine.schedulers
+    for warp in range(len(own.occupied) * warps):
+        if own.occupied[warp // warps] and sm.warps.places[warp, STRETCH] < sm.warps.places[warp, END]:
+            room[sm.warps.home[warp]] -= 1
     for free in range(len(own.occupied)):
         if own.occupied[free]:
             continue
-        if own.numbers[BEGUN] == blocks or room < warps:
+        fits = own.numbers[BEGUN] < blocks
+        for warp in range(free * warps, free * warps + warps):
+            room[sm.warps.home[warp]] -= 1
+            fits = fits and room[sm.warps.home[warp]] >= 0
+        if not fits:
             break
-        own.clock[DISPATCHED] = max(drained, own.clock[DISPATCHED]) + machine.dispatch_cycles
+        own.clock[DISPATCHED] = max(time, own.clock[DISPATCHED]) + machine.dispatch_cycles
         begin = own.clock[DISPATCHED] - machine.dispatch_cycles + machine.block_start_cycles
         _start_block(paths, sm, free, begin)
-        room -= warps
         sm.schedulers.stale[:] = True
 
 

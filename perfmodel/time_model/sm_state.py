@@ -24,8 +24,8 @@ EVENT, LAST_EVENT, AWAITED, WAITS_AT, PRODUCTS = range(10, 15)
 """Columns of `Warps.places`; ``AWAITED`` is the phase that a warp waits for, by the instruction ``WAITS_AT``, or `NO_PHASE`."""
 BEGUN, OVER, EMPTY = range(3)
 """Elements of `Blocks.numbers`: blocks that have begun, that are over, that had nothing to do."""
-DISPATCHED = 0
-"""Element of `Blocks.clock`: when the last block was given out."""
+DISPATCHED, OTHERS_OVER = range(2)
+"""Elements of `Blocks.clock`: when the last block was given out, when a block of the other SM of the TPC ends next."""
 DATA, L2, DRAM, WRITE, FETCH, DRAM_BUSY, CONSTANTS, FAR_FETCH, L2_BUSY = range(9)
 CONSTANT_LINES, FAR_CONSTANTS, ARRIVALS, ATOMICS, LINE_FETCH, BULK, DRAW, READ_BUSY = range(9, 17)
 """Elements of `Memory.servers`: until when each is busy, of ``_BUSY`` for how long it has been (``READ_BUSY``: DRAM, by reads
@@ -79,7 +79,8 @@ class Schedulers(NamedTuple):
     """A row for each scheduler: until when its pipes, banks of registers and issue slot are taken, and the warp that issued last.
 
     ``row``: instructions that this warp has issued without another one's in between.
-    ``chosen`` can issue first, at ``earliest``; where it is ``stale`` both are to be worked out again.
+    ``chosen`` can issue first, at ``earliest``; where it is ``stale`` both are to be worked out again. ``room``: places of warps
+    that were free when blocks last began.
     """
 
     pipes: Floats
@@ -90,6 +91,7 @@ class Schedulers(NamedTuple):
     earliest: Floats
     chosen: Integers
     stale: NDArray[np.bool_]
+    room: Integers
 
 
 class CodeCaches(NamedTuple):
@@ -185,7 +187,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             met=np.zeros(places),
             finished=np.zeros(blocks),
             numbers=np.zeros(EMPTY + 1, np.int64),
-            clock=np.zeros(DISPATCHED + 1),
+            clock=np.array([0.0, NEVER]),
         ),
         schedulers=Schedulers(
             pipes=np.zeros((schedulers, PIPES)),
@@ -196,6 +198,7 @@ def sm_at_start(code: Code, paths: Paths, machine: Machine, places: int, blocks:
             earliest=np.full(schedulers, NEVER),
             chosen=np.full(schedulers, -1, np.int64),
             stale=np.ones(schedulers, np.bool_),
+            room=np.zeros(schedulers, np.int64),
         ),
         code=CodeCaches(
             arrivals=np.zeros((schedulers, machine.code_lines)),

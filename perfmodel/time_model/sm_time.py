@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..core.constants import CONSTANT_LINE_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
+from ..gpus.occupancy import Occupancy
 from ..launch.launch import Launch
 from ..machine_code.issue_table import Pipe, Wait
 from ..machine_code.schedule import warp_latencies
@@ -64,7 +65,7 @@ def sm_seconds(
     traces: WarpTraces,
     launch: Launch,
     counts: Counts,
-    blocks_per_sm: int,
+    occupancy: Occupancy,
     gpu: Gpu,
     *,
     warm: bool = False,
@@ -78,7 +79,7 @@ def sm_seconds(
         traces: what warps of some of its blocks issue.
         launch: the launch.
         counts: of the whole launch, with its traffic behind L1 where L2 is cold.
-        blocks_per_sm: resident blocks by occupancy.
+        occupancy: what of it is resident on an SM.
         gpu: the GPU.
         warm: whether the launch before was the same one, so that its data lie in L2 if they fit and what it writes stays there.
         touched_bytes: these data; what is read and what is written, apart from each other, where that is not known.
@@ -86,24 +87,25 @@ def sm_seconds(
         budget: instructions to follow.
     """
     model = model or sm_model()
+    blocks_per_sm = int(occupancy.blocks_per_sm)
     counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
     usual, lone_blocks = _usual_and_lone(traces, int(launch.blocks), gpu)
     if launch.blocks <= blocks_per_sm * gpu.sm_count:
         usual, lone_blocks = _longest_first(traces, usual, lone_blocks, math.ceil(float(launch.blocks) / gpu.sm_count))
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu)
-    machine = _machine(traces, counts, launch, loads, gpu, model, warm)
+    machine = _machine(traces, counts, launch, occupancy, loads, gpu, model, warm)
     code = code_of(traces, counts, launch, _active_sms(launch, gpu), loads, gpu, model, warm)
     run, cycles = _launch_cycles(
-        traces.of_blocks(usual), launch, code, machine, float(launch.blocks), blocks_per_sm, counts, gpu, budget
+        traces.of_blocks(usual), launch, code, machine, float(launch.blocks), occupancy, counts, gpu, budget
     )
     if lone_blocks:
         # what one asks for first nobody has asked for, and comes from DRAM as far as what the launch asks for does
         lone = replace(loads, first_missed=1.0, common_missed=1.0, again=0.0)
         code = code_of(traces, counts, launch, 1.0, lone, gpu, model, warm)
-        machine = _machine(traces, counts, launch, lone, gpu, model, warm)
+        machine = _machine(traces, counts, launch, occupancy, lone, gpu, model, warm)
     for block in lone_blocks:
         alone, lone_cycles = _launch_cycles(
-            traces.of_blocks([block]), launch, code, machine, 1.0, 1, counts, gpu, budget
+            traces.of_blocks([block]), launch, code, machine, 1.0, occupancy, counts, gpu, budget
         )
         if lone_cycles > cycles:
             run, cycles = alone, lone_cycles
@@ -174,7 +176,14 @@ def _active_sms(launch: Launch, gpu: Gpu) -> int:
 
 
 def _machine(
-    traces: WarpTraces, counts: Counts, launch: Launch, loads: Loads, gpu: Gpu, model: SmModel, warm: bool
+    traces: WarpTraces,
+    counts: Counts,
+    launch: Launch,
+    occupancy: Occupancy,
+    loads: Loads,
+    gpu: Gpu,
+    model: SmModel,
+    warm: bool,
 ) -> Machine:
     """One SM of the GPU, with its share of the memories where all SMs that have a block ask at once."""
     active = _active_sms(launch, gpu)
@@ -183,6 +192,8 @@ def _machine(
     store_rate = min(float(gpu.l2_store_port_bytes_per_cycle), gpu.l2_write_share * l2_share)
     return Machine(
         schedulers=gpu.schedulers_per_sm,
+        sms_per_tpc=gpu.sms_per_tpc,
+        warp_places=int(occupancy.warp_places),
         split_fma=split_fma(gpu),
         l1_latency=gpu.l1_latency_cycles,
         shared_latency=gpu.shared_latency_cycles,
@@ -264,7 +275,7 @@ def _launch_cycles(
     code: Code,
     machine: Machine,
     blocks: float,
-    blocks_per_sm: int,
+    occupancy: Occupancy,
     counts: Counts,
     gpu: Gpu,
     budget: int,
@@ -273,10 +284,10 @@ def _launch_cycles(
     from .sm_run import simulate_sm
 
     average = blocks / gpu.sm_count
-    resident = max(1, min(blocks_per_sm, math.ceil(average)))
+    resident = max(1, min(int(occupancy.blocks_per_sm), math.ceil(average)))
     paths = _paths(traces, gpu)
     followed = float(traces.length.sum()) / traces.blocks
-    held = _held_blocks(traces, launch, resident, math.ceil(average), gpu)
+    held = _held_blocks(traces, occupancy, resident, math.ceil(average))
     most = max(_LEAST_WAVES * held, min(SIMULATED_WAVES * held, int(budget / max(followed, 1.0))))
     simulated = min(math.ceil(average), most)
     run = simulate_sm(code, paths, machine, resident, simulated, budget, held)
@@ -284,11 +295,11 @@ def _launch_cycles(
     if len(run.finished) < simulated:
         # how fast the last warps go on says one by itself, but for what it alone waits for as it begins
         alone = simulate_sm(code, _longest_warp(paths, traces), machine, 1, 1, budget // _LONE_PART)
-        rate = _rate(run, followed, held, machine.first_cycles)
+        rate = _rate(run, followed, resident, machine.first_cycles)
         own, shared = _busiest(traces, code, run)
         homes = run.homes[run.left > 0] if run.left.any() else run.homes.ravel()
         pace = Pace.of(rate, min(run.warp_cycles(), alone.warp_cycles()), own, shared, homes)
-    cycles = _whole(run, traces, pace, simulated, average, resident, held, rate)
+    cycles = _whole(run, traces, pace, simulated, average, int(occupancy.warp_places), held, rate)
     left = max(0.0, run.atomics - run.cycles)
     whole = float(traces.instructions.mean())
     cycles *= whole / max(followed, 1.0)
@@ -299,16 +310,11 @@ def _launch_cycles(
     return run, cycles + left
 
 
-def _held_blocks(traces: WarpTraces, launch: Launch, resident: int, blocks: int, gpu: Gpu) -> int:
-    """Blocks that share an SM at most where warps end before their blocks, and leave their places to further ones.
-
-    Shared memory stays taken until a block has ended.
-    """
-    shared = float(launch.static_shared_bytes + launch.dynamic_shared_bytes)
-    most = min(gpu.max_blocks_per_sm, blocks, int(gpu.shared_bytes_per_sm / shared) if shared else blocks)
+def _held_blocks(traces: WarpTraces, occupancy: Occupancy, resident: int, blocks: int) -> int:
+    """Blocks that share an SM at most where warps end before their blocks, and leave their places to further ones."""
     of_warps = _instructions_of_warps(traces)
-    busy = float(of_warps.sum()) / max(float(of_warps.max(axis=1).sum()) * traces.warps_per_block, 1.0)
-    return max(resident, min(most, int(resident / max(busy, 1e-9))))
+    working = float(of_warps.sum()) / max(float(of_warps.max(axis=1).sum()), 1.0)
+    return max(resident, min(int(occupancy.most_blocks), blocks, int(int(occupancy.warp_places) / max(working, 1.0))))
 
 
 def _instructions_of_warps(traces: WarpTraces) -> NDArray[np.int64]:
@@ -372,7 +378,7 @@ def _whole(
     pace: Pace | None,
     simulated: int,
     average: float,
-    resident: int,
+    warp_places: int,
     held: int,
     rate: float,
 ) -> float:
@@ -386,9 +392,7 @@ def _whole(
     if pace is not None:
         lengths = _instructions_of_warps(traces).astype(np.float64)
         following = [lengths[number % traces.blocks] for number in range(run.begun, simulated)]
-        last = run.cycles + rest_cycles(
-            run.left.astype(np.float64), run.homes, following, resident * traces.warps_per_block, pace
-        )
+        last = run.cycles + rest_cycles(run.left.astype(np.float64), run.homes, following, warp_places, pace)
         rate *= float(lengths.sum()) / traces.blocks
     else:
         last = float(finished[-1])
@@ -400,12 +404,12 @@ def _whole(
     return last + (executed - simulated) * rate
 
 
-def _rate(run: Run, followed: float, held: int, first: float) -> float:
+def _rate(run: Run, followed: float, resident: int, first: float) -> float:
     """Cycles for each instruction of a run that the budget has ended: after the first blocks, where these have ended long before.
 
     Else that of the second half of the budget, if it was used.
     """
-    in_wave = held * followed
+    in_wave = resident * followed
     if run.issued >= 2 * in_wave:
         return (run.cycles - run.wave_cycles) / (run.issued - in_wave)
     begun = run.early_cycles if run.early_issued else first
@@ -448,7 +452,7 @@ def sm_issues(
     traces: WarpTraces,
     launch: Launch,
     counts: Counts,
-    blocks_per_sm: int,
+    occupancy: Occupancy,
     gpu: Gpu,
     *,
     warm: bool = False,
@@ -459,15 +463,16 @@ def sm_issues(
     from .sm_run import simulate_sm
 
     counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
+    blocks_per_sm = int(occupancy.blocks_per_sm)
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu)
-    machine = _machine(traces, counts, launch, loads, gpu, sm_model(), warm)
+    machine = _machine(traces, counts, launch, occupancy, loads, gpu, sm_model(), warm)
     code = code_of(traces, counts, launch, _active_sms(launch, gpu), loads, gpu, sm_model(), warm)
     average = math.ceil(float(launch.blocks) / gpu.sm_count)
     resident = max(1, min(blocks_per_sm, average))
     usual = traces.of_blocks(_usual_and_lone(traces, int(launch.blocks), gpu)[0])
     paths = _paths(usual, gpu)
     log = np.zeros((budget, 3))
-    held = _held_blocks(usual, launch, resident, average, gpu)
+    held = _held_blocks(usual, occupancy, resident, average)
     run = simulate_sm(code, paths, machine, resident, average, budget, held, log)
     kept = log[: run.issued]
     return SmIssues(
