@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,22 @@ def launch_rates(sampled: list[tuple[L1Traffic, L1Traffic]], ramp_up: float, of_
         relative_error=_NORMAL_95 * spread / missed if missed else 0.0,
         asked_per_block=sum(asked) / max(blocks, 1),
     )
+
+
+def pushed_out_sectors(again: Any, lines: Any, blocks: Any, l1_bytes: Any) -> NDArray[np.float64]:
+    """Sectors that L1 no longer holds when blocks load them again: the part of their lines for which it has no room.
+
+    Args:
+        again: Sectors that are loaded again.
+        lines: Lines that a block loads before it comes back to the first one; 0 where it does not come back.
+        blocks: Blocks that share L1.
+        l1_bytes: What L1 holds.
+
+    >>> float(pushed_out_sectors(1000.0, 20, 8, 80 * 128)), float(pushed_out_sectors(1000.0, 20, 4, 80 * 128))
+    (500.0, 0.0)
+    """
+    room = np.asarray(l1_bytes, np.float64) / LINE_BYTES
+    return np.asarray(again * np.maximum(0.0, 1.0 - room / np.maximum(np.multiply(lines, blocks), room)), np.float64)
 
 
 def missed_sectors(accesses: LineAccesses, order: NDArray[np.int64], l1_bytes: float) -> NDArray[np.int64]:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from ..core.counts import Counts
 from ..families.base import Batch, Check, Family
 from ..gpus.gpu import Gpu
-from ..gpus.occupancy import Occupancy
+from ..gpus.occupancy import Occupancy, l1_cache_bytes
 from ..launch.launch import L2State
+from ..memory.l1 import pushed_out_sectors
 from ..memory.l2 import written_by_the_end
 from ..profiles.kernel_profile import KernelProfile, completed_by, stacked
 from ..time_model.combine import Terms, launch_seconds
@@ -59,10 +60,11 @@ def evaluate(profile: KernelProfile, scenario: Scenario, checks: Sequence[Check]
         scenario: GPU, clock, state of the L2, calibration.
         checks: Limits beside those of the GPU.
     """
-    gpu, cold = scenario.gpu, profile
-    profile = scenario.apply(profile)
+    gpu = scenario.gpu
     can_run = feasibility(profile.launch, profile.registers, gpu, checks)
     resident = can_run.occupancy
+    cold = _with_pushed_out(profile, resident, gpu)
+    profile = scenario.apply(cold)
     seconds, terms = launch_seconds(
         profile, np.maximum(resident.blocks_per_sm, 1), gpu, scenario.calibration.coefficients
     )
@@ -77,6 +79,19 @@ def evaluate(profile: KernelProfile, scenario: Scenario, checks: Sequence[Check]
         terms=terms,
         followed=followed,
     )
+
+
+def _with_pushed_out(profile: KernelProfile, resident: Occupancy, gpu: Gpu) -> KernelProfile:
+    """The profile with what L2 gives again because L1 does not hold the lines of all blocks of an SM."""
+    if not np.any(profile.reloaded_lines):
+        return profile
+    counts = profile.counts
+    blocks = np.minimum(resident.blocks_per_sm, np.ceil(np.divide(profile.launch.blocks, gpu.sm_count)))
+    again = np.maximum(counts.global_load_sectors - counts.l2_read_sectors, 0.0)
+    l1_bytes = l1_cache_bytes(gpu, resident.shared_bytes_per_sm)
+    pushed_out = pushed_out_sectors(again, profile.reloaded_lines, blocks, l1_bytes)
+    counts = replace(counts, l2_read_sectors=counts.l2_read_sectors + pushed_out)
+    return replace(profile, counts=counts, reloaded_lines=np.zeros_like(profile.reloaded_lines))
 
 
 def _followed(

@@ -44,6 +44,8 @@ class KernelProfile:
         loop_code_bytes: Code of the largest loop that a warp runs through more than once, 0 without a loop.
         tensor_cycles: Cycles that the launch's matrix products hold the tensor cores of sub-partitions, added up.
         read_only_share: Part of the global loads by the read-only path (``ld.global.nc``); asynchronous copies are not.
+        reloaded_lines: Lines of 128 bytes that a block loads through L1 in turn, and then again; 0 where it loads each once, or
+            again at once.
         touched_bytes: Bytes of global memory in all sectors that the launch reads, stores or changes, each counted once.
         exact: Whether the counts are what the hardware would count.
         approximate: Whether they are those of an equivalent configuration.
@@ -62,6 +64,7 @@ class KernelProfile:
     loop_code_bytes: Any = 0.0
     tensor_cycles: Any = 0.0
     read_only_share: Any = 0.0
+    reloaded_lines: Any = 0.0
     touched_bytes: Any = np.nan
     exact: Any = False
     approximate: Any = False
@@ -131,7 +134,8 @@ def completed_by(closed: KernelProfile, executed: KernelProfile) -> KernelProfil
             own = getattr(counts, f"{kind}_wavefronts")
             counts = replace(counts, **{f"{kind}_wavefronts": np.where(executed.approximate, scaled, own)})
     path = {name: known(getattr(executed, name), getattr(closed, name)) for name in _CRITICAL_PATH}
-    return replace(executed, counts=counts, tensor_cycles=closed.tensor_cycles, **path)
+    lines = np.where(executed.caches_simulated, 0.0, closed.reloaded_lines)
+    return replace(executed, counts=counts, tensor_cycles=closed.tensor_cycles, reloaded_lines=lines, **path)
 
 
 def estimated_resources(launch: Launch, registers: Any, *, stack_bytes: Any = 0, code_bytes: Any = 0) -> Resources:

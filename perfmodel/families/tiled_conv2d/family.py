@@ -63,7 +63,8 @@ class TiledConv2dFamily(Family[TiledConv2d, TiledConv2dConfiguration]):
         read_only = batch["read_only"].astype(np.float64)
         numbers = compiled_numbers(self.name, traits(problem, sizes, read_only, known), geometry, gpu)
         trips = traffic.round_trips(sizes, counts.tap_loads(problem, sizes))
-        return completed_profile(known, numbers, geometry, global_round_trips=trips, read_only_share=read_only)
+        found = completed_profile(known, numbers, geometry, global_round_trips=trips, read_only_share=read_only)
+        return replace(found, reloaded_lines=traffic.reloaded_lines(problem, sizes))
 
     def closed_counts(self, problem: TiledConv2d, batch: Batch[TiledConv2dConfiguration], gpu: Gpu) -> Counts:
         """Memory accesses and multiply-adds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.constants import FLOAT_BYTES, SECTOR_BYTES, ceil_div
-from ..accesses import WORDS_PER_SECTOR
+from ..accesses import WORDS_PER_LINE, WORDS_PER_SECTOR
 from ..code_estimates import code_estimates
 from ..lanes import Floats, Integers, Warps, over_unique, slowest_warp
 from .launch import Geometry
@@ -14,15 +14,29 @@ from .problem import TiledConv2d
 
 def patch_sectors(problem: TiledConv2d, sizes: Geometry) -> Floats:
     """Sectors that all blocks together read when each reads its patch once, shape ``(n,)``: what L1 asks of L2."""
-    step = np.gcd(sizes.outputs_x, np.gcd(problem.input_width, WORDS_PER_SECTOR))
 
     def of_row(width: Integers) -> Floats:
-        return np.asarray((ceil_div(width, step) * step + WORDS_PER_SECTOR - step) / WORDS_PER_SECTOR)
+        return _segments_of_row(problem, sizes, width, WORDS_PER_SECTOR)
 
     last_height = np.minimum(sizes.patch_height, problem.input_height - (sizes.grid_y - 1) * sizes.outputs_y)
     last_width = np.minimum(sizes.patch_width, problem.input_width - (sizes.grid_x - 1) * sizes.outputs_x)
     rows = (sizes.grid_y - 1) * sizes.patch_height + last_height
     return np.asarray(rows * ((sizes.grid_x - 1) * of_row(sizes.patch_width) + of_row(last_width)), np.float64)
+
+
+def reloaded_lines(problem: TiledConv2d, sizes: Geometry) -> Floats:
+    """Lines that a block loads from global memory for each row of the filter, shape ``(n,)``: for the next row nearly the same.
+
+    0 with a patch in shared memory, for which each is loaded once.
+    """
+    lines = sizes.outputs_y * _segments_of_row(problem, sizes, sizes.patch_width, WORDS_PER_LINE)
+    return np.where(sizes.use_shmem, 0.0, lines)
+
+
+def _segments_of_row(problem: TiledConv2d, sizes: Geometry, width: Integers, words: int) -> Floats:
+    """Sectors or lines, of so many words, that so many words of a row of the image touch, averaged over where rows begin."""
+    step = np.gcd(sizes.outputs_x, np.gcd(problem.input_width, words))
+    return np.asarray((ceil_div(width, step) * step + words - step) / words)
 
 
 def compulsory_bytes(problem: TiledConv2d) -> tuple[float, float]:

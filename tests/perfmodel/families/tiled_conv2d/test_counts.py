@@ -14,6 +14,8 @@ from perfmodel.families.base import Batch
 from perfmodel.families.tiled_conv2d import FAMILY, TiledConv2d, TiledConv2dConfiguration
 from perfmodel.families.tiled_conv2d.launch import geometry
 from perfmodel.gpus.catalogue import load_gpu
+from perfmodel.prediction.evaluation import evaluate
+from perfmodel.prediction.scenario import scenario_of
 from perfmodel.records.measurements import read_measurements
 
 from ..right_results import hold_to_closed_form
@@ -49,6 +51,23 @@ def test_a_row_of_patch_of_16_columns_conflicts_without_padding() -> None:
     counts = FAMILY.profile(problem, batch, GPU).counts
     assert counts.shared_load_wavefronts[0] == 2 * counts.shared_load_requests[0]
     assert counts.shared_load_wavefronts[1] == counts.shared_load_requests[1]
+
+
+@pytest.mark.parametrize(
+    ("block", "tile", "lines", "missed"),
+    [((1, 32), (3, 6), 192 * (11 + 31) / 32, 152.1e6), ((32, 1), (1, 8), 8 * (40 + 24) / 32, 1.87e6)],
+)
+def test_lines_that_l1_has_no_room_for_are_read_again(
+    block: tuple[int, int], tile: tuple[int, int], lines: float, missed: float
+) -> None:
+    """Sectors that L1 of an H200 missed, as counted, of tiles without shared memory: of 198 and 16 millions."""
+    problem = TiledConv2d(height=3000, width=2000, filter_height=9, filter_width=9)
+    sides = {"block_size_x": block[0], "block_size_y": block[1], "tile_size_x": tile[0], "tile_size_y": tile[1]}
+    batch = Batch.of([configuration(**sides, use_padding=None, use_shmem=0)])
+    profile = FAMILY.profile(problem, batch, load_gpu("h200"))
+    assert profile.reloaded_lines.tolist() == [lines]
+    found = evaluate(profile, scenario_of("h200"))
+    assert found.counts.l2_read_sectors[0] == pytest.approx(missed, rel=0.1)
 
 
 @st.composite
