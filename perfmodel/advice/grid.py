@@ -25,8 +25,8 @@ _MOST_WAVES = 8
 def small_grid(subject: Subject) -> Iterator[Candidate]:
     """Candidates with more blocks, where all of the launch's are resident at once and there is room for more.
 
-    The work of each thread is divided among several blocks; where SMs are idle, the warps of a block are, too. Blocks that wait
-    for one another are left as they are: what they then do alone may grow with their number.
+    The work of each thread is divided among several blocks; where SMs are idle, the warps of a block are, too, if they do not
+    wait for one another. Blocks that do are left as they are: what they then do alone may grow with their number.
     """
     launch, occupancy = subject.profile.launch, subject.prediction.occupancy
     if launch.cooperative:
@@ -43,7 +43,7 @@ def small_grid(subject: Subject) -> Iterator[Candidate]:
     )
     passes = _passes(subject)
     divisions = [(1, min(pieces, passes)) for pieces in _growing(int(ceil_div(places, blocks)))]
-    if idle > 0:
+    if idle > 0 and not float(subject.profile.counts.barriers):
         for times in _TIMES:
             groups, pieces = _division(warps, int(ceil_div(sms * times, blocks)))
             divisions.append((groups, min(pieces, passes)))

@@ -368,6 +368,11 @@ def test_what_each_of_more_blocks_does_once_is_in_their_time() -> None:
     assert AdviceKind.GRID_SIZE not in kinds(pm.advise(now))
 
 
+def test_warps_that_wait_for_one_another_stay_in_one_block() -> None:
+    found = pm.advise(analysed("summed", 1, 256, "f32[65536]", "f32[1]=0", "i32=65536"))
+    assert " blocks of 256 threads" in change_of(found, AdviceKind.GRID_SIZE).change
+
+
 def test_blocks_that_wait_for_one_another_are_not_to_be_more() -> None:
     arguments = (256, "f32[1048576]", "f32[2048]", "i32=1048576")
     assert AdviceKind.GRID_SIZE not in kinds(pm.advise(analysed("summed_by_one", 264, *arguments)))
