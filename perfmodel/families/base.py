@@ -128,18 +128,22 @@ class Batch(Generic[ConfigurationT]):
 
 @dataclass(frozen=True, slots=True)
 class Product(Generic[ConfigurationT]):
-    """All combinations of the values of each field; the last field varies fastest."""
+    """All combinations of the values of each field, the last one varying fastest; or those at some ``places`` among them."""
 
     configuration_type: type[ConfigurationT]
     values: Mapping[str, tuple[Any, ...]]
+    places: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
+        if self.places is not None:
+            return len(self.places)
         return int(np.prod([len(v) for v in self.values.values()], dtype=np.int64))
 
     def batch(self, start: int, stop: int) -> Batch[ConfigurationT]:
         """The combinations with indices ``start`` to ``stop`` (exclusive) as columns."""
         shape = tuple(len(v) for v in self.values.values())
-        indices = np.unravel_index(np.arange(start, stop), shape)
+        places = np.arange(start, stop) if self.places is None else self.places[start:stop]
+        indices = np.unravel_index(places, shape)
         columns = {
             name: np.array([encode(self.configuration_type, name, v) for v in choices], dtype=np.int32)[index]
             for (name, choices), index in zip(self.values.items(), indices, strict=True)
@@ -149,9 +153,13 @@ class Product(Generic[ConfigurationT]):
 
 @dataclass(frozen=True, slots=True)
 class Space(Generic[ConfigurationT]):
-    """The candidates of a family for a problem: a union of disjoint products, so that no configuration stands twice."""
+    """The candidates of a family for a problem: a union of disjoint products, so that no configuration stands twice.
+
+    ``drawn_from`` is how many candidates there are where these are a sample of them; 0 where they are all.
+    """
 
     products: tuple[Product[ConfigurationT], ...]
+    drawn_from: int = 0
 
     def __len__(self) -> int:
         return sum(len(product) for product in self.products)

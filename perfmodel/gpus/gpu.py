@@ -92,6 +92,7 @@ class Gpu:
     l1_miss_cycles: Rate
     l1_fill_cycles: Rate
     l1_cycles_per_request: Rate
+    l1_cycles_per_wavefront: Rate
     l1_wavefront_latency_cycles: Rate
     async_copy_cycles: Cost
     shared_lane_bytes_per_cycle: Cost

@@ -117,6 +117,7 @@ class IssueTable:
         past_l1: 1 for asynchronous copies that pass L1 by, else 0; -1 where that is not known.
         generic_bytes: Bytes of a lane of a generic access, which may reach the shared memory of another block; 0 for others.
         shared_bytes: Bytes of a lane that a load from shared memory brings; 0 for others.
+        global_bytes: The same of a load from global memory, a generic one among them.
     """
 
     pipe: Integers
@@ -135,6 +136,7 @@ class IssueTable:
     constant_line: Integers
     generic_bytes: Integers
     shared_bytes: Integers
+    global_bytes: Integers
     product_bytes: Integers
     past_l1: Integers
 
@@ -275,6 +277,7 @@ def issue_table(code: MachineCode) -> IssueTable:
         constant_line=np.array([_constant_line(i) for i in instructions], np.int64),
         generic_bytes=np.array([_bytes_of_lane(i, ("LD", "ST")) for i in instructions], np.int64),
         shared_bytes=np.array([_bytes_of_lane(i, ("LDS",)) for i in instructions], np.int64),
+        global_bytes=np.array([_bytes_of_lane(i, ("LDG", "LD")) for i in instructions], np.int64),
         past_l1=np.array([i.copies_past_l1 for i in instructions], np.int64),
         product_bytes=np.array([shared_bytes_of_product(i) for i in instructions], np.int64),
     )

@@ -248,7 +248,12 @@ def rank_problem(
             raise InputError(f"executions={executions} is for a source of your own: {family.name} has closed forms")
         if executions < 1:
             raise InputError(f"executions={executions} must be at least 1")
-    size = max(top, refine) if family.closed_forms else len(family.space(problem, scenario.gpu))
+    space = family.space(problem, scenario.gpu)
+    if space.drawn_from and executions is None:
+        raise InputError(
+            f"{space.drawn_from:,} configurations meet the constraints: too many to execute; executions=N searches by N of them"
+        )
+    size = max(top, refine) if family.closed_forms else len(space)
     fidelity = fidelity_of(family, fidelity)
     if fidelity is not Fidelity.ANALYTIC:
         start_workers()
@@ -260,6 +265,8 @@ def rank_problem(
             f"none of the {found.candidates} configurations of {family.name} fits {scenario.gpu.id}: {why}"
         )
     notes: list[str] = []
+    if space.drawn_from:
+        notes.append(f"{len(space):,} configurations, drawn from the {space.drawn_from:,} that meet the constraints")
     if fidelity is Fidelity.ANALYTIC:
         best, _ = _fastest(*_joined(found.best), top)
         evaluation = evaluate_batch(family, problem, best, scenario)

@@ -195,7 +195,15 @@ def _steps(values: Integers) -> Integers:
     return np.diff(values, prepend=0)
 
 
-_ABSENT = {"constant_line": -1, "generic_bytes": 0, "product_bytes": 0, "past_l1": -1, "kept_for": 0, "shared_bytes": 0}
+_ABSENT = {
+    "constant_line": -1,
+    "generic_bytes": 0,
+    "product_bytes": 0,
+    "past_l1": -1,
+    "kept_for": 0,
+    "shared_bytes": 0,
+    "global_bytes": 0,
+}
 """Fields of the issue table that older archives do not have, and what stands for them."""
 
 

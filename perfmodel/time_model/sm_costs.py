@@ -53,7 +53,7 @@ def code_of(
     write_cycles, written = store_cycles(memory, wait, counts, scale, active, filled, gpu, warm)
     on_a_word = lanes_on_a_word(memory, wait, counts, scale)
     write_cycles = np.maximum(write_cycles, atomic_cycles(memory, wait, traces.active_lanes, on_a_word, active, gpu))
-    data_cycles, latency = data_pipe(memory, wait, on_a_word, gpu)
+    data_cycles, latency = data_pipe(memory, wait, table.global_bytes, on_a_word, gpu)
     data_cycles = np.maximum(data_cycles, table.shared_bytes / gpu.shared_lane_bytes_per_cycle)
     copies = wait == Wait.ASYNC_COPY
     data_cycles = np.where(copies & (table.past_l1 > 0), copies_past_l1(memory, gpu), data_cycles)
@@ -98,17 +98,23 @@ def lanes_on_a_word(memory: MemoryDemand, wait: NDArray[np.int64], counts: Count
     return max(1.0, float(counts.l2_atomic_sectors) / sectors) if sectors else 1.0
 
 
-def data_pipe(memory: MemoryDemand, wait: NDArray[np.int64], lanes_on_a_word: float, gpu: Gpu) -> tuple[Floats, Floats]:
+def data_pipe(
+    memory: MemoryDemand, wait: NDArray[np.int64], global_bytes: NDArray[np.int64], lanes_on_a_word: float, gpu: Gpu
+) -> tuple[Floats, Floats]:
     """Cycles of L1's data pipe or of the constant cache for each request, and what its shape adds to its latency.
 
-    L1 looks up some lines a cycle, and its banks give a word each, on some GPUs every other cycle. Atomics pass line by line,
-    and as often as lanes change one word; what they return passes again. The constant cache gives one word after the other.
+    L1 looks up some lines a cycle, and its banks give a word each, on some GPUs every other cycle. A load from global memory
+    gives the words of its lanes one after the other (``global_bytes``), whether lanes ask for the same or take no part. Atomics
+    pass line by line, and as often as lanes change one word; what they return passes again. The constant cache gives one word
+    after the other.
     """
     words = np.maximum(memory.wavefronts, 1.0)
     lines = np.ceil(memory.lines / gpu.l1_tags_per_cycle)
     loads, local = is_load(wait) & (wait != Wait.ASYNC_COPY), np.isin(wait, [Wait.LOCAL_LOAD, Wait.LOCAL_STORE])
     lines = np.where(local, np.maximum(memory.lines, lines), np.maximum(memory.wavefronts, lines))
-    cycles = np.maximum(lines, np.where(loads, gpu.l1_cycles_per_request * words, 1.0))
+    of_lanes = np.where(wait == Wait.GLOBAL_LOAD, global_bytes / BANK_BYTES, 0.0)
+    passes = np.maximum(gpu.l1_cycles_per_request, gpu.l1_cycles_per_wavefront * np.maximum(words, of_lanes))
+    cycles = np.maximum(lines, np.where(loads, passes, 1.0))
     shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
     cycles = np.where(wait == Wait.SHARED, shared, cycles)
     looked_up = np.ceil(memory.lines / gpu.l1_tags_per_cycle)

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -119,13 +119,23 @@ class UserFamily(Family[UserProblem, Any]):
         return self._problem
 
     def space(self, problem: UserProblem, gpu: Gpu) -> Space[Any]:
-        """All combinations of the values."""
+        """All combinations of the values; of very many those that meet the constraints, or a sample of these, always the same."""
+        return self._candidates
+
+    @cached_property
+    def _candidates(self) -> Space[Any]:
         kind = self.configuration_type
         values = {name: tuple(member(kind, name, v) for v in choices) for name, choices in self._space.tune.items()}
         product = Product(kind, values)
-        if len(product) > MAX_CANDIDATES:
-            raise InputError(f"the space has {len(product):,} combinations; at most {MAX_CANDIDATES:,} are looked at")
-        return Space((product,))
+        if len(product) <= MAX_CANDIDATES:
+            return Space((product,))
+        places = self._space.allowed_places()
+        if not len(places):
+            raise InputError(f"none of the {len(product):,} combinations meets the constraints")
+        if len(places) <= MAX_CANDIDATES:
+            return Space((Product(kind, values, places),))
+        drawn = np.sort(np.random.default_rng(0).choice(places, MAX_CANDIDATES, replace=False))
+        return Space((Product(kind, values, drawn),), drawn_from=len(places))
 
     def _resolved(self, configuration: Any) -> _Resolved:
         known = self._known.get(configuration)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 from msgspec import Meta, Struct
+from numpy.typing import NDArray
 
 from ...core.documents import converted, parse_toml
 from ...core.files import read_text
@@ -19,7 +21,8 @@ from ...launch.argument_text import parse_argument
 from ...launch.expression import Expression, Value, parse_expression
 
 MAX_CANDIDATES = 100_000
-"""Combinations of a space that are looked at."""
+"""Configurations of a space that are looked at: of more combinations those that meet the constraints, drawn from them where
+these are more, too."""
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 Triple = tuple[Expression, Expression, Expression]
 
@@ -97,6 +100,54 @@ class SpaceFile:
                 raise InputError(f"{name}={tuned[name]!r} is none of the tuned values {', '.join(map(str, values))}")
             place = place * len(values) + values.index(tuned[name])
         return place
+
+    def allowed_places(self) -> NDArray[np.int64]:
+        """Places among all combinations of those that meet the constraints, in order, without looking at all of them.
+
+        Values are chosen one after the other, and a constraint is asked as soon as all that it names is known.
+
+        >>> space = parse_space('kernel = "k"' + chr(10) + 'grid = 1' + chr(10) + 'block = "X * Y"' + chr(10) + 'arguments = []'
+        ...                     + chr(10) + 'constraints = ["X * Y == 64"]' + chr(10) + '[tune]' + chr(10)
+        ...                     + 'X = [32, 64]' + chr(10) + 'Y = [1, 2]', "s.toml", Path())
+        >>> space.allowed_places().tolist()
+        [1, 2]
+        """
+        if self.tables:
+            raise InputError(f"tables are for at most {MAX_CANDIDATES:,} combinations, functions of a script likewise")
+        settled: list[list[tuple[str | None, Expression]]] = [[] for _ in self.tune]
+        known_after = dict.fromkeys(self.sizes, 0) | {name: place for place, name in enumerate(self.tune)}
+        for name, expression in (*self.macros.items(), *((None, one) for one in self.constraints)):
+            after = max((known_after[one] for one in expression.names), default=0)
+            settled[after].append((name, expression))
+            if name is not None:
+                known_after[name] = after
+        found: list[int] = []
+        self._extend(found, dict(self.sizes), 0, 0, settled)
+        return np.array(found, np.int64)
+
+    def _extend(
+        self,
+        found: list[int],
+        names: dict[str, Value],
+        depth: int,
+        place: int,
+        settled: Sequence[Sequence[tuple[str | None, Expression]]],
+    ) -> None:
+        """Go on with every value of the next tuned name that no constraint forbids."""
+        if depth == len(settled):
+            found.append(place)
+            return
+        name, values = list(self.tune.items())[depth]
+        for number, value in enumerate(values):
+            names[name] = value
+            for macro, expression in settled[depth]:
+                result = expression.value(names)
+                if macro is not None:
+                    names[macro] = result
+                elif not result:
+                    break
+            else:
+                self._extend(found, names, depth + 1, place * len(values) + number, settled)
 
     def kernel_name(self, names: Mapping[str, Value]) -> str:
         """The kernel of one configuration, ``{NAME}`` in it replaced by values."""

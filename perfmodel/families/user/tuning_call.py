@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import isfinite, prod
 from os import PathLike
@@ -73,7 +74,7 @@ class _Writer:
             raise InputError(f"tune_params must name parameters with their values, not {call.tune_params!r}")
         self.given = {str(name): list(values) for name, values in call.tune_params.items()}
         self.tables: dict[str, list[Value]] = {}
-        self.valid: list[bool] | None = None
+        self.constraints: list[str] | None = None
 
     def document(self) -> dict[str, Any]:
         call = self.call
@@ -155,12 +156,13 @@ class _Writer:
                 found.append(self._table("restriction", function, names))
             else:
                 raise InputError(f"restriction {one!r} of type {type(one).__name__}: a text or a function is needed")
-        self.valid = self._allowed(found)
+        self.constraints = found
         return found
 
-    def _allowed(self, constraints: Sequence[str]) -> list[bool]:
+    @cached_property
+    def _allowed(self) -> list[bool]:
         """Which combinations meet the restrictions: other functions are asked about these alone."""
-        parsed = [parse_expression(text) for text in constraints]
+        parsed = [parse_expression(text) for text in self.constraints or ()]
         allowed = []
         for place, params in enumerate(self._combinations()):
             names = params | {name: table[place] for name, table in self.tables.items()}
@@ -170,7 +172,9 @@ class _Writer:
     def _combinations(self) -> Iterable[dict[str, Any]]:
         count = prod(map(len, self.given.values()))
         if count > MAX_CANDIDATES:
-            raise InputError(f"the space has {count:,} combinations; at most {MAX_CANDIDATES:,} are looked at")
+            raise InputError(
+                f"the space has {count:,} combinations; functions are asked about at most {MAX_CANDIDATES:,}: state texts"
+            )
         return (dict(zip(self.given, values, strict=True)) for values in product(*self.given.values()))
 
     def _table(
@@ -184,7 +188,7 @@ class _Writer:
         name = next(n for k in range(len(taken) + 1) if (n := f"{name}_{k}" if k else name) not in taken)
         values: list[Value] = []
         for place, params in enumerate(self._combinations()):
-            if self.valid is not None and not self.valid[place]:
+            if self.constraints is not None and not self._allowed[place]:
                 values.append(1)
                 continue
             try:

@@ -18,6 +18,8 @@ from perfmodel.time_model.sm_costs import atomic_cycles, copies_past_l1, data_pi
 H200 = load_gpu("h200")
 SHAPES = ((1.0, 4.0), (32.0, 32.0))
 """Lines and sectors of a request: 32 neighbouring words, and each word in a line of its own."""
+WORDS = np.full(2, 4)
+"""Bytes of a lane."""
 
 
 def demand(requests: float = 1.0) -> MemoryDemand:
@@ -31,13 +33,25 @@ def demand(requests: float = 1.0) -> MemoryDemand:
 
 @pytest.mark.parametrize(("gpu", "bytes_per_cycle"), [("h200", 128), ("rtx-3090", 64), ("rtx-2080-ti", 64)])
 def test_l1_gives_as_many_bytes_a_cycle_as_it_does_of_a_large_array(gpu: str, bytes_per_cycle: int) -> None:
-    cycles, _ = data_pipe(demand(), np.full(2, int(Wait.GLOBAL_LOAD)), 1.0, load_gpu(gpu))
+    cycles, _ = data_pipe(demand(), np.full(2, int(Wait.GLOBAL_LOAD)), WORDS, 1.0, load_gpu(gpu))
     assert cycles.tolist() == [128 / bytes_per_cycle, 32 / 4]  # four lines are looked up in a cycle
+
+
+@pytest.mark.parametrize(("gpu", "least", "each"), [("h200", 1, 1), ("rtx-3090", 2, 1), ("rtx-2080-ti", 2, 2)])
+@pytest.mark.parametrize(("lane_bytes", "words"), [(2, 1), (4, 1), (8, 2), (16, 4)])
+def test_a_global_load_of_one_place_by_all_lanes_takes_as_long_as_of_as_many_places(
+    gpu: str, least: int, each: int, lane_bytes: int, words: int
+) -> None:
+    """As an H200 was measured to do: 1.02, 2.04 and 4.06 cycles (validation/data/h200-l1-requests.json)."""
+    one_place = replace(demand(), lines=np.ones(2), sectors=np.ones(2), wavefronts=np.array([1.0, 2.0]).clip(max=words))
+    wait, lanes = np.full(2, int(Wait.GLOBAL_LOAD)), np.full(2, lane_bytes)
+    cycles, _ = data_pipe(one_place, wait, lanes, 1.0, load_gpu(gpu))
+    assert cycles.tolist() == [max(least, each * words)] * 2
 
 
 @pytest.mark.parametrize(("wait", "passes"), [(Wait.GLOBAL_REDUCTION, 1.0), (Wait.GLOBAL_ATOMIC, 2.0)])
 def test_atomics_pass_l1_line_by_line_and_what_they_return_passes_again(wait: Wait, passes: float) -> None:
-    cycles, _ = data_pipe(demand(), np.full(2, int(wait)), 1.0, H200)
+    cycles, _ = data_pipe(demand(), np.full(2, int(wait)), WORDS, 1.0, H200)
     assert cycles.tolist() == [passes * 1, passes * 32]
 
 
@@ -46,7 +60,7 @@ def test_lanes_on_one_word_pass_one_after_the_other() -> None:
     counts = replace(Counts(), l2_atomic_sectors=32 * (4 + 32))  # every sector 32 times
     lanes = lanes_on_a_word(demand(), wait, counts, 1.0)
     assert lanes == 32
-    assert data_pipe(demand(), wait, lanes, H200)[0].tolist() == [32, 32 * 32]
+    assert data_pipe(demand(), wait, WORDS, lanes, H200)[0].tolist() == [32, 32 * 32]
 
 
 def test_all_sms_together_add_to_lines_and_to_words_as_fast_as_measured() -> None:
@@ -109,5 +123,5 @@ def test_copies_through_l1_take_the_passes_of_their_banks(passes: int, measured:
     copies = MemoryDemand(
         wavefronts=shape, lines=shape, sectors=shape, first_stores=shape, partial_sectors=shape, requests=shape
     )
-    cycles, _ = data_pipe(copies, np.array([int(Wait.ASYNC_COPY)]), 1.0, H200)
+    cycles, _ = data_pipe(copies, np.array([int(Wait.ASYNC_COPY)]), WORDS[:1], 1.0, H200)
     assert cycles[0] == pytest.approx(measured, rel=0.07)

@@ -1,5 +1,8 @@
+import json
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perfmodel.errors import InputError
@@ -31,6 +34,24 @@ PITCH = "WIDE + 1 if BLOCK == 32 else WIDE"
 [contents]
 weights = "f32[2 * R + 1]"
 """
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [],
+        ["PITCH < 64"],
+        ["KIND == 'float'", "N % WIDE == 0 or TILE == 1"],
+        ["N == 1000", "R > 2"],
+        ["TILE < BLOCK", "0"],
+    ],
+)
+def test_places_of_what_meets_the_constraints_are_those_of_all_that_do(constraints: list[str]) -> None:
+    stated = SPACE.replace('["BLOCK * TILE <= 512"]', json.dumps(constraints))
+    space = parse_space(stated, "s.toml", Path("folder"))
+    every = [dict(zip(space.tune, values, strict=True)) for values in product(*space.tune.values())]
+    meeting = [all(one.value(space.names(tuned)) for one in space.constraints) for tuned in every]
+    assert space.allowed_places().tolist() == np.flatnonzero(meeting).tolist()
 
 
 def test_a_space_names_values_and_expressions() -> None:

@@ -11,6 +11,7 @@ from perfmodel.core.json_values import plain
 from perfmodel.errors import InputError
 from perfmodel.families.base import Batch
 from perfmodel.families.profiling import Depth, configuration_profile, remembered_profile
+from perfmodel.families.user import family as user
 from perfmodel.families.user.family import UserProblem, user_family, user_problem
 from perfmodel.prediction.ranking import Ranking, rank_problem
 from perfmodel.prediction.scenario import scenario_of
@@ -175,6 +176,24 @@ def test_texts_are_choices_and_idle_combinations_stand_once(tmp_path: Path) -> N
     first = batch.configuration(0)
     assert plain(first) == {"TYPE": "float", "PAD": 0, "SHARED": 0}
     assert Batch.of([first]).configuration(0) == first
+
+
+def test_of_very_many_combinations_those_that_meet_the_constraints_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user, "MAX_CANDIDATES", 3)
+    space = SMALL_SPACE.replace("GRID = [16, 64]", "GRID = [16, 32, 64]")
+    problem, gpu = problem_of(tmp_path, SMALL, space), scenario_of("rtx-3090").gpu
+    drawn = problem.family.space(problem, gpu)
+    assert (len(drawn), drawn.drawn_from) == (3, 10)  # 2 x 2 x 3 but GRID=64 of BLOCK=128
+    batch = drawn.batch()
+    assert len({batch.configuration(index) for index in range(3)}) == 3
+    assert (batch["GRID"] * batch["BLOCK"] <= 4096).all()
+    with pytest.raises(InputError, match="10 configurations meet the constraints: too many to execute; executions=N"):
+        perfmodel.rank(problem, gpu=gpu)
+    found = perfmodel.rank(problem, gpu=gpu, executions=2)
+    assert found.candidates == 3
+    assert found.notes == ("3 configurations, drawn from the 10 that meet the constraints",)
 
 
 def test_a_configuration_that_does_not_compile_is_left_out_and_noted(tmp_path: Path) -> None:
