@@ -62,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> int:
             text=True,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (given.seconds, given.seconds + 5)),
         )
-        answered += run.returncode in ANSWERED
+        answered += run.returncode in ANSWERED and "Traceback" not in run.stderr
         said = run.stderr.strip().splitlines()[-1:] or ["answered"]
         rows.append((launch["id"], str(run.returncode), f"{_processor_s() - before:.0f}", said[0][:110]))
         print(*rows[-1], file=sys.stderr, flush=True)
