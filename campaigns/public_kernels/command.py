@@ -22,7 +22,7 @@ from .counted import compared_counts, compared_table, traffic_errors, traffic_ta
 from .fitting import FREE, fit_sm, fit_table, measured_launches
 from .measuring import PLAN, append_record, count_step, time_step
 from .mechanisms import mechanism_launches
-from .preparing import Outcome, compile_all, execute_all
+from .preparing import Outcome, compile_all, execute_all, write_flush
 from .record import PublicRecord, read_launches, read_public_records, write_public_records
 from .scores import launch_table, program_groups, scored, summary_table, worst_table
 
@@ -131,6 +131,7 @@ def prepare(
 ) -> None:
     """Compile launches into a folder that can be taken to a machine with the GPU."""
     wanted = read_launches(launches)
+    write_flush(folder, gpu)
     outcomes = _gathered("compiled", len(wanted), compile_all(wanted, sources, folder, gpu, workers=workers))
     made = [outcomes[one.id] for one in wanted]
     write_public_records(folder / PLAN, [one for one in made if isinstance(one, PublicRecord)])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from perfmodel.errors import InputError
 from perfmodel.launch.launch import L2State, Launch
 from perfmodel.records.own_records import record_line
 from perfmodel.records.schema import Failure, FailureKind, Timing, TimingMethod
@@ -52,7 +53,7 @@ from perfmodel.validation.worker import Reply
 from ..counting import Counters, Counting
 from ..metrics import OPCODES_METRIC
 from ..tools import require_tool
-from .preparing import CUBINS, INPUTS, call_of
+from .preparing import CUBINS, FLUSH, INPUTS, call_of
 from .record import PublicRecord, read_public_records
 
 SAMPLING = SamplingPlan(max_samples=40, time_limit_s=0.08)
@@ -151,11 +152,10 @@ def timings(record: PublicRecord, one: Loaded, flush: L2Flush) -> tuple[Timing, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeJob:
-    """One prepared launch to be timed; ``flush_sha256`` names the cubin of the kernel that empties L2."""
+    """One prepared launch to be timed."""
 
     record: PublicRecord
     folder: Path
-    flush_sha256: str
 
     @property
     def key(self) -> str:
@@ -178,7 +178,7 @@ def run_time_job(job: TimeJob) -> Reply[PublicRecord]:
     found: tuple[Timing, ...] = ()
     failure = None
     try:
-        flush = _flush(job.folder / CUBINS / f"{job.flush_sha256}.cubin")
+        flush = _flush(job.folder / FLUSH)
         found = timings(job.record, loaded(job.record, job.folder), flush)
     except cuda_errors() as error:
         failure = Failure(kind=failure_kind(error), message=str(error).splitlines()[0])
@@ -192,9 +192,14 @@ def run_time_job(job: TimeJob) -> Reply[PublicRecord]:
 
 
 def time_step(folder: Path, records: Path, time_limit_s: float) -> RunSummary:
-    """Time the launches that have no line in the file yet, in the order of the plan."""
+    """Time the launches that have no line in the file yet, in the order of the plan.
+
+    Raises:
+        InputError: the folder lacks the kernel that empties L2.
+    """
     plan = plan_of(folder)
-    flush = next(one for one in plan if one.launch.kernel == FLUSH_KERNEL).resources.cubin_sha256
+    if not (folder / FLUSH).is_file():
+        raise InputError(f"{folder / FLUSH} is missing, the kernel that empties L2: prepare the folder anew")
 
     def keep(record: PublicRecord) -> None:
         append_record(records, record)
@@ -202,7 +207,7 @@ def time_step(folder: Path, records: Path, time_limit_s: float) -> RunSummary:
         print(f"{record.launch.id}: {said or record.failure}", flush=True)
 
     return run_missing(
-        [TimeJob(record=record, folder=folder, flush_sha256=flush) for record in plan],
+        [TimeJob(record=record, folder=folder) for record in plan],
         run_time_job,
         keep,
         done=_recorded(records),

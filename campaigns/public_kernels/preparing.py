@@ -18,6 +18,7 @@ from perfmodel.compiler.compiled import CompiledKernel, compile_kernel, compiler
 from perfmodel.compiler.request import CompileRequest
 from perfmodel.compiler.user_kernel import described_signature, user_request
 from perfmodel.errors import InputError, PerfmodelError
+from perfmodel.families.kernel_files import kernel_text
 from perfmodel.gpus.catalogue import load_gpu
 from perfmodel.launch.arguments import Signature, kernel_call
 from perfmodel.launch.launch import KernelCall
@@ -27,6 +28,7 @@ from perfmodel.profiles.user_launch import launch_of, require_fits
 from perfmodel.records.schema import KernelResources
 from perfmodel.simulator.simulation import Budget
 from perfmodel.sources.kernel_source import read_kernel_source
+from perfmodel.validation.timing import FLUSH_KERNEL
 
 from .inputs import with_files
 from .record import OWN_REPOSITORY, Parameter, PublicLaunch, PublicRecord
@@ -35,6 +37,8 @@ EFFORT = Effort(budget=Budget(seconds=300.0, memory_bytes=3 * 2**30))
 LAUNCHES_PER_PROCESS = 8
 CUBINS, INPUTS = "cubins", "inputs"
 """Folders of a prepared campaign."""
+FLUSH = "flush.cubin"
+"""The kernel that empties L2, in the folder of a prepared campaign."""
 
 
 def source_of(launch: PublicLaunch, sources: Path) -> Path:
@@ -66,6 +70,14 @@ def call_of(launch: PublicLaunch, signature: Signature, inputs: Path) -> KernelC
         {name: with_files(spec, inputs) for name, spec in launch.constants.items()},
         np.random.default_rng(0),
     )
+
+
+def write_flush(folder: Path, gpu_id: str) -> None:
+    """Compile the kernel that empties L2 into a folder."""
+    name = f"{FLUSH_KERNEL}.cu"
+    request = CompileRequest(source=kernel_text("micro", name), kernel=FLUSH_KERNEL, file_name=name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FLUSH).write_bytes(compile_kernel(request, load_gpu(gpu_id).architecture.name).cubin)
 
 
 def compiled_record(launch: PublicLaunch, sources: Path, folder: Path, gpu_id: str) -> PublicRecord:

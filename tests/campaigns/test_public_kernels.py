@@ -9,12 +9,14 @@ from msgspec.structs import replace
 from campaigns.public_kernels.command import EXECUTED, execute
 from campaigns.public_kernels.counted import compared_counts, compared_table, traffic_errors, traffic_table
 from campaigns.public_kernels.inputs import made, with_files
+from campaigns.public_kernels.measuring import time_step
 from campaigns.public_kernels.mechanisms import mechanism_launches, place_launches, stack_launches
 from campaigns.public_kernels.preparing import (
     compiled_launch,
     compiled_record,
     executed_record,
     is_measured_code,
+    write_flush,
 )
 from campaigns.public_kernels.record import (
     OWN_REPOSITORY,
@@ -31,8 +33,8 @@ from perfmodel.records.schema import Timing, TimingMethod
 
 DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
 PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"
-UNSEEN, FRESH, DRAWN, NAMED, VERDICTS = (
-    DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "drawn", "named", "verdicts")
+UNSEEN, FRESH, DRAWN, NAMED, HUNTED, VERDICTS = (
+    DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "drawn", "named", "hunted", "verdicts")
 )
 STACKS = DATA / "h200-stacks.jsonl.gz"
 PLACES = DATA / "h100-places.jsonl.gz"
@@ -59,7 +61,14 @@ def test_every_launch_has_a_source_and_a_cold_time(path: Path) -> None:
         assert (record.timing(L2State.WARM) is None) == launch.restore, launch.id
 
 
-ISSUED_AGAIN = {"odd_even_partition", "parted_tiles_alone", "parted_tiles_many", "digit_scan", "digit_counts"}
+ISSUED_AGAIN = {
+    "odd_even_partition",
+    "parted_tiles_alone",
+    "parted_tiles_many",
+    "digit_scan",
+    "digit_counts",
+    "alignment_traceback",
+}
 """Launches whose warps issue waits for their lanes again, which counting by instructions of the profiler's own does not show."""
 LOADS_TURNED_OFF = {"integer_filter_7"}
 """Its loads of constants have predicates: by opcode the profiler counts those too whose lanes are all off, which ask nothing."""
@@ -102,7 +111,7 @@ def test_of_fresh_launches_only_those_that_races_decide_differ_from_the_counters
 
 
 def test_no_program_is_in_two_sets() -> None:
-    paths = (PUBLIC, UNSEEN, FRESH, DRAWN, NAMED)
+    paths = (PUBLIC, UNSEEN, FRESH, DRAWN, NAMED, HUNTED)
     sets = [{(one.launch.repository, one.launch.program) for one in read_public_records(path)} for path in paths]
     assert sum(map(len, sets)) == len(set.union(*sets))
 
@@ -147,6 +156,48 @@ def test_bytes_stored_to_stacks_are_missed_the_first_time_that_they_are_loaded()
     assert hits.l2_read_sectors == 0.0
     misses = found["stack_256_B_by_1_and_1_threads_256_x_1_1_1_8"].kernel_profile().counts
     assert misses.l2_read_sectors == 132 * 8 * 64 * 4  # once, whatever the rounds
+
+
+def test_times_need_the_kernel_that_empties_l2(tmp_path: Path) -> None:
+    write_public_records(tmp_path / "plan.jsonl", [])
+    with pytest.raises(
+        InputError, match=r"flush\.cubin is missing, the kernel that empties L2: prepare the folder anew"
+    ):
+        time_step(tmp_path, tmp_path / "times.jsonl", 1.0)
+    write_flush(tmp_path, "h200")
+    assert (tmp_path / "flush.cubin").read_bytes().startswith(b"\x7fELF")
+
+
+HUNTED_REFUSED = {
+    "pad_message": "writes past the end of its buffer, which the simulator and an H200 refuse",
+    "cavity_stream_collide": "asserts, once another block has overwritten what it reads: a race of the program",
+}
+"""Launches of the hunted set that have no time."""
+
+
+def test_hunted_launches_were_looked_for_where_no_other_set_was_taken_from() -> None:
+    hunted = read_public_records(HUNTED)
+    others = {
+        one.launch.repository
+        for name in ("public", "unseen", "fresh", "drawn", "named", "chosen", "others")
+        for one in read_public_records(DATA / f"h200-{name}.jsonl.gz")
+    }
+    assert not {one.launch.repository for one in hunted} & others
+    assert {one.launch.id for one in hunted if one.timing(L2State.COLD) is None} == set(HUNTED_REFUSED)
+    assert len(hunted) == 50
+
+
+WAITED_BY_FEWER = {"cdf97_rows"}
+"""Counted more than an H200 counts: it issues a wait of parted lanes (`WARPSYNC.ALL`) again in fewer cases."""
+
+
+def test_hunted_launches_that_are_called_exact_equal_the_counters() -> None:
+    exact = [one for one in read_public_records(HUNTED) if one.profile and one.kernel_profile().exact]
+    unequal = {one.name: {launch for launch, _ in one.unequal} for one in compared_counts(exact)}
+    beside = (*WITH_CONTENTION, "instrumented_warp_instructions", "warp_instructions")
+    assert unequal["warp_instructions"] == WAITED_BY_FEWER
+    assert unequal["instrumented_warp_instructions"] <= WAITED_BY_FEWER | ISSUED_AGAIN
+    assert not set().union(*(launches for name, launches in unequal.items() if name not in beside))
 
 
 def test_stored_facts_are_made_again_from_the_source(tmp_path: Path) -> None:

@@ -127,7 +127,9 @@ class FollowedValue(NDArrayOperatorsMixin):
 
     def view(self, kind: Any) -> Values:
         """The same bits as another type."""
-        return self._as(np.dtype(kind)) if np.dtype(kind).itemsize == self.dtype.itemsize else self.settled().view(kind)
+        dtype = np.dtype(kind)
+        alike = dtype in _KINDS and dtype.itemsize == self.dtype.itemsize
+        return self._as(dtype) if alike else self.settled().view(dtype)
 
     def astype(self, kind: Any, copy: bool = True) -> Values:
         """The values as another type."""

@@ -73,6 +73,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "quotient": wide_product,
     "sign extended": sign_extended,
     "remainder": lambda a, b: a % np.uint32(7),
+    "bits of a float": lambda a, b: (a.view(np.float32) < np.float32(1.0)).astype(np.uint32) + a,
     "float": lambda a, b: (a.astype(np.float32) * np.float32(0.5)).astype(np.uint32),
     "reversed lanes": lambda a, b: (
         permuted(a, lambda v: np.broadcast_to(v, (v.shape[0], THREADS))[:, ::-1])
@@ -192,6 +193,14 @@ def test_what_is_not_known_takes_other_blocks_out(function: Callable[[Any], Any]
     value = of_blocks(classes, (blocks // 10).astype(np.uint32)) + np.uint32(1)
     function(value)
     assert classes.members.tolist() == list(range(10))
+
+
+def test_integers_read_as_floating_point_numbers_keep_their_bits() -> None:
+    blocks = np.arange(100)
+    classes = BlockClasses(blocks, np.zeros(100, np.int64), np.array([7]))
+    bits = of_blocks(classes, np.where(blocks < 50, np.float32(1.5).view(np.uint32), np.uint32(3)))
+    assert bits.view(np.float32).tolist() == [[1.5]]
+    assert classes.members.tolist() == list(range(50))
 
 
 def test_lanes_outside_of_a_guard_keep_what_they_had() -> None:
