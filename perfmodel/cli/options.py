@@ -303,6 +303,8 @@ def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> 
 
     ``--filter-height 5`` or ``--filter-height=5``; a truth value may stand without ``true``.
     """
+    from ..core.documents import nearest
+
     values = {f.name: getattr(default, f.name) for f in fields(problem_type)}
     hints, second = get_type_hints(problem_type), second_names(problem_type)
     pending, known = list(arguments), set[str]()
@@ -312,8 +314,10 @@ def problem_from(problem_type: type, default: Any, arguments: Sequence[str]) -> 
         field = name.replace("-", "_")
         field = second.get(field, field)
         if not word.startswith("--") or field not in values:
-            accepted = ", ".join("--" + n.replace("_", "-") for n in values)
-            raise InputError(f"unexpected argument {word!r}; {problem_type.__name__} takes {accepted}")
+            accepted = [f"--{own.replace('_', '-')}" for own in values]
+            raise InputError(
+                f"unexpected argument {word!r} for {problem_type.__name__}; {nearest(f'--{name}', accepted)}"
+            )
         if field in known:
             raise InputError(f"--{name} is given several times; it takes one value")
         known.add(field)

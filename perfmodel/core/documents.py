@@ -136,7 +136,7 @@ def _explained(complaint: str, value: Any, kind: Any) -> str:
     if "unknown field" in text and quoted:
         return f"{where}unknown key {quoted[1]!r}; {nearest(quoted[1], _hints(kind))}"
     if "missing required field" in text and quoted:
-        return f"{where}{quoted[1]} is missing: {_wanted(quoted[1], _hints(kind).get(quoted[1]))}"
+        return f"{where}{quoted[1]} is missing; give {_wanted(quoted[1], _hints(kind).get(quoted[1]))}"
     if of_key:
         return f"{where}keys {', '.join(map(repr, value))} must each be {_accepted(text, str)}"
     return f"{key or 'the document'} = {reprlib.repr(value)} must be {_accepted(text, kind)}"

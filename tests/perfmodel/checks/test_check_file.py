@@ -40,7 +40,7 @@ def test_launches_take_what_stands_above_them(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", r"launch is missing: a table \[\[launch\]\] for each"),
+        ("", r"launch is missing; give a table \[\[launch\]\] for each"),
         (LAUNCH, r"launch\[0\]: gpus is missing"),
         ('gpus = ["h2000"]\n' + LAUNCH, r"launch\[0\]: unknown GPU 'h2000'; nearest: h200"),
         ('gpus = ["h200"]\n' + LAUNCH + "grid_x = 3\n", "unknown key 'grid_x'; nearest: grid"),

@@ -49,7 +49,11 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("rank", "tiled_conv2d", "--gpu", "h200", "--width", "9999999999"), "width=9999999999"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--width", "60000", "--height", "60000"), "60014"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--filter-width", "4"), "filter_width=4"),
-        (("rank", "tiled_conv2d", "--gpu", "h200", "--colour", "red"), "'--colour'"),
+        (
+            ("rank", "tiled_conv2d", "--gpu", "h200", "--colour", "red"),
+            "'--colour' for TiledConv2d; accepted: --image-height",
+        ),
+        (("rank", "conv1d", "--gpu", "h200", "--lenght", "9"), "'--lenght' for Conv1d; nearest: --length"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--width"), "--width"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--fidelity", "guessed"), "'guessed'"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--l2", "hot"), "'hot'"),

@@ -43,8 +43,8 @@ def test_lists_are_every_combination_and_paths_begin_at_the_file(path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", r"kernel is missing: a table \[\[kernel\]\] for each"),
-        (FAMILY, "gpus is missing: a list"),
+        ("", r"kernel is missing; give a table \[\[kernel\]\] for each"),
+        (FAMILY, "gpus is missing; give a list"),
         ("gpus = [", r"sweep\.toml: is not TOML: Invalid value"),
         ('gpus = ["h20"]\n' + FAMILY, r"sweep\.toml: gpus: unknown GPU 'h20'; nearest: h200"),
         ('gpus = ["h200"]\nfidelty = "analytic"\n' + FAMILY, "unknown key 'fidelty'; nearest: fidelity"),
