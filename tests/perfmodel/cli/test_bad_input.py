@@ -51,7 +51,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("rank", "tiled_conv2d", "--gpu", "h200", "--filter-width", "4"), "filter_width=4"),
         (
             ("rank", "tiled_conv2d", "--gpu", "h200", "--colour", "red"),
-            "'--colour' for TiledConv2d; accepted: --image-height",
+            "'--colour' for TiledConv2d",
         ),
         (("rank", "conv1d", "--gpu", "h200", "--lenght", "9"), "'--lenght' for Conv1d; nearest: --length"),
         (("rank", "tiled_conv2d", "--gpu", "h200", "--width"), "--width"),
