@@ -50,7 +50,7 @@ class Measured:
     faults: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outcome:
     """One launch on one GPU: before, now, what changed, and the verdict.
 
@@ -67,6 +67,10 @@ class Outcome:
     altered: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     error: str = ""
+
+    def __repr__(self) -> str:
+        first = f": {self.problems[0]}" if self.problems else ""
+        return f"<Outcome {self.launch.name} on {self.launch.shown_gpu}: {self.verdict.value}{first}>"
 
     @property
     def line(self) -> int:

@@ -114,7 +114,7 @@ class TimeBasis(Enum):
     NONE = "no time"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LayerReport:
     """One layer with its best configuration; ``reason`` says why there is none.
 
@@ -128,6 +128,11 @@ class LayerReport:
     launch_s: float
     reason: str | None
     on_critical_path: bool
+
+    def __repr__(self) -> str:
+        how = f"limited by {self.limiter}" if self.best is not None else self.basis.value
+        time = f"{time_text(self.seconds)}, " if self.basis is not TimeBasis.NONE else ""
+        return f"<LayerReport {self.layer.name}: {time}{how}>"
 
     @property
     def basis(self) -> TimeBasis:

@@ -35,7 +35,7 @@ _PATIENCE_S = 5.0
 """How long a program that has been sent the signal to end may take before it is killed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ProgramLaunch:
     """Launches of one kernel with one shape and arguments of the same sizes.
 
@@ -48,6 +48,10 @@ class ProgramLaunch:
     total_s: float
     share: float
     prediction: Prediction
+
+    def __repr__(self) -> str:
+        calls = "1 call" if self.calls == 1 else f"{self.calls:,} calls"
+        return f"<ProgramLaunch {self.kernel}: {calls}, {time_text(self.total_s)}, limited by {self.prediction.time.limiter}>"
 
     def to_json(self) -> dict[str, Any]:
         """Names and numbers, microseconds where the name says so."""

@@ -81,6 +81,7 @@ def test_a_fault_fails_and_an_error_is_wrong_input(file: CheckFile) -> None:
     assert report(file, Measured(result=BEFORE, faults=("a race",))).status == 1
     failed = report(file, CompileError("k.cu:3: no"))
     assert (failed.status, failed.outcomes[0].problems) == (2, ("k.cu:3: no",))
+    assert repr(failed[0]) == f"<Outcome k<2> on h200: {failed[0].verdict.value}: k.cu:3: no>"
 
 
 def test_a_launch_without_a_baseline_is_new_and_one_that_went_is_named(file: CheckFile) -> None:

@@ -85,6 +85,8 @@ def test_a_network_is_a_list_of_layers() -> None:
     assert list(table["layer"]) == [layer.layer.name for layer in report]
     assert table["predicted_s"].sum() == pytest.approx(report.total_s)
     assert f"{len(report)} layers" in repr(report)
+    assert repr(report[0]).startswith("<LayerReport conv1: ")
+    assert all(len(repr(layer)) < 100 for layer in report)
     with pytest.raises(pm.InputError, match="goes with a PyTorch module"):
         pm.network("mobilenet_v1", gpu="h200", input_shape=[1, 3, 8, 8])
 
