@@ -120,7 +120,7 @@ def tail(subject: Subject) -> Iterator[Candidate]:
     finding = (
         f"the last of {rounds + 1} waves has {_blocks(last)} for {places:,} places"
         if several
-        else f"{last} of {sms} SMs run {_blocks(rounds + 1)}, the others {rounds}"
+        else f"{last} of {sms} SMs {'runs' if last == 1 else 'run'} {_blocks(rounds + 1)}, the others {rounds}"
     )
     yield Candidate(
         kind=AdviceKind.TAIL,
