@@ -60,7 +60,7 @@ class ResidentBlocks:
         grid = " (limited by grid)" if self.limited_by_grid else ""
         return (
             f"theoretical occupancy {self.fraction:.0%} ({self.blocks_per_sm} blocks and {self.warps_per_sm} warps per SM, "
-            f"limited by {self.limiter}), {self.waves_per_sm:.2f} waves per SM{grid}, "
+            f"limited by {self.limiter.replace('_', ' ')}), {self.waves_per_sm:.2f} waves per SM{grid}, "
             f"achieved about {self.achieved_fraction:.0%} ({self.achieved_warps_per_sm:.1f} warps)"
         )
 

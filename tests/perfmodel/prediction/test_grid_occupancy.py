@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ def test_a_grid_of_one_block_is_not_full_occupancy() -> None:
     assert 0 < found.achieved_warps_per_sm <= 8  # one block of eight warps
     achieved = found.achieved_warps_per_sm / H200.max_warps_per_sm
     assert f"0.00 waves per SM (limited by grid), achieved about {achieved:.0%}" in found.text
+    assert ", limited by shared memory), " in replace(found, limiter="shared_memory").text
 
 
 @pytest.mark.data
