@@ -1,6 +1,6 @@
 """The coefficients of the time model: every number in it that is neither counted nor a fact of a GPU's sheet.
 
-There are 19. Twelve are chosen once (`CHOSEN_NAMES`); seven are fitted (`COEFFICIENT_NAMES`), the same for all GPUs, and a scale
+There are 20. Thirteen are chosen once (`CHOSEN_NAMES`); seven are fitted (`COEFFICIENT_NAMES`), the same for all GPUs, and a scale
 for each of three data sets whose files do not record the clock. Their standard errors stand beside them in
 ``data/calibrations/universal.toml``, all below 20 %.
 """
@@ -36,6 +36,9 @@ class Coefficients:
     """Part of the throughput demand that a block alone cannot overlap with its own latencies."""
     demand_norm: float
     """Sharpness of the maximum over the resources of an SM: exponent of the p-norm is 1 + this."""
+    slab_norm: float
+    """Likewise over issue slots and arithmetic pipes where a block copies slab after slab to shared memory: its warps meet at a
+    barrier for each, so that all issue to the same pipe at the same time."""
     memory_norm: float
     """Sharpness of the maximum of SM time and memory time, likewise."""
     l2_ramp_latencies: float
@@ -60,6 +63,7 @@ CHOSEN_NAMES: tuple[str, ...] = (
     "fetch_cycles_per_instruction",
     "compute_share",
     "demand_norm",
+    "slab_norm",
     "memory_norm",
     "l2_ramp_latencies",
     "local_load_latencies",

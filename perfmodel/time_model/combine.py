@@ -58,6 +58,9 @@ TERM_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Terms))
 LIMITER_NAMES: tuple[str, ...] = TERM_NAMES[:-1]
 
 
+ONE_SLAB_BARRIERS = 2
+"""Barriers of a block that copies one slab to shared memory: before it is read, and before outputs take its place."""
+
 NEGLIGIBLE_WEIGHT = 1e-3
 """Share of a time below which it is not worked out."""
 
@@ -212,9 +215,13 @@ def _joined_terms(
     supply = (
         terms.supply_cycles(counts, warps, work.resources.code_bytes, work.loop_code_bytes, gpu, coefficients) * stretch
     )
-    demand = p_norm(1 + coefficients.demand_norm, arithmetic, slow, issue_slots + supply, shared + sectors)
-
     barriers = counts.barriers / warps
+    copied = np.asarray(counts.async_copy_requests + counts.bulk_read_sectors)
+    slabs = (copied > 0) & (np.asarray(barriers) > ONE_SLAB_BARRIERS)
+    sharpness = 1 + np.where(slabs, coefficients.slab_norm, coefficients.demand_norm)
+    executing = p_norm(sharpness, arithmetic, slow, issue_slots + supply)
+    demand = p_norm(1 + coefficients.demand_norm, executing, shared + sectors)
+
     trip = terms.round_trip_cycles(counts, executed / resident, gpu, coefficients)
     own_work = np.where(np.asarray(barriers) > 0, coefficients.trip_warp_cycles * work.launch.warps_per_block, 0.0)
     load = work.global_round_trips * (trip + own_work)

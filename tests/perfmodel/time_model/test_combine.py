@@ -175,6 +175,13 @@ def test_no_time_is_below_any_throughput_term() -> None:
         assert float(total) >= float(getattr(terms, name)) * (1 - 1e-9), name
 
 
+@pytest.mark.parametrize("barriers, apart", [(2, False), (3, True)])
+def test_pipes_overlap_less_where_warps_meet_for_each_slab(barriers: int, apart: bool) -> None:
+    of = work(**{**BUSY, "async_copy_requests": 1e4, "barriers": barriers * SMS * 4 * 8.0})
+    as_others = replace(PRIOR, slab_norm=PRIOR.demand_norm)
+    assert (seconds(of) > float(launch_seconds(of, 2, GPU, as_others)[0]) * 1.001) is apart
+
+
 def test_the_limiter_is_the_largest_term_and_never_the_launch_overhead() -> None:
     _, terms = launch_seconds(work(dram_read_bytes=1e9), 4, GPU, PRIOR)
     assert LIMITER_NAMES[int(limiters(terms)[0])] == "dram"
