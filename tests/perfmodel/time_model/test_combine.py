@@ -175,7 +175,7 @@ def test_no_time_is_below_any_throughput_term() -> None:
         assert float(total) >= float(getattr(terms, name)) * (1 - 1e-9), name
 
 
-@pytest.mark.parametrize("barriers, apart", [(2, False), (3, True)])
+@pytest.mark.parametrize(("barriers", "apart"), [(2, False), (3, True)])
 def test_pipes_overlap_less_where_warps_meet_for_each_slab(barriers: int, apart: bool) -> None:
     of = work(**{**BUSY, "async_copy_requests": 1e4, "barriers": barriers * SMS * 4 * 8.0})
     as_others = replace(PRIOR, slab_norm=PRIOR.demand_norm)
