@@ -1,7 +1,7 @@
 """The coefficients of the time model: every number in it that is neither counted nor a fact of a GPU's sheet.
 
-There are 20. Thirteen are chosen once (`CHOSEN_NAMES`); seven are fitted (`COEFFICIENT_NAMES`), the same for all GPUs, and a scale
-for each of three data sets whose files do not record the clock. Their standard errors stand beside them in
+There are 20. Thirteen are chosen once (`CHOSEN_NAMES`); seven are fitted (`COEFFICIENT_NAMES`), the same for all GPUs, and a
+scale for each of three data sets whose files do not record the clock. Their standard errors stand beside them in
 ``data/calibrations/universal.toml``, all below 20 %.
 """
 
