@@ -34,9 +34,7 @@ def atomics(subject: Subject) -> Iterator[Candidate]:
     if traces is None or traces.patterns is None:
         return
     patterns = traces.patterns
-    lines = by_place(
-        one for one in subject.instructions if one.space is Space.GLOBAL and one.action is Action.REDUCTION
-    )
+    lines = by_place(one for one in subject.instructions if _is_global_atomic(one) and not _is_awaited_alone(one))
     for place, counts in lines.items():
         lanes = sum(one.lanes for one in counts)
         in_block = sum(one.lanes * float(patterns.atomic_words_of_blocks[one.instruction]) for one in counts)
@@ -143,6 +141,11 @@ def _aggregated(subject: Subject, counts: Sequence[InstructionCount], left: floa
         table=replace(table, wait=wait),
     )
     return replace(profile, traces=changed)
+
+
+def _is_awaited_alone(count: InstructionCount) -> bool:
+    """Whether one lane at a time makes an atomic and takes its result, as at a barrier of the grid: nothing is to be added up."""
+    return count.opcode.startswith("ATOM") and count.lanes == count.requests
 
 
 def _is_global_atomic(count: InstructionCount) -> bool:

@@ -166,6 +166,15 @@ __global__ void summed_by_one(const float *in, float *partial, int n) {
     cooperative_groups::this_grid().sync();
     if (blockIdx.x == 0 && threadIdx.x == 0) for (int block = 1; block < gridDim.x; block++) partial[0] += partial[block];
 }
+__global__ void steps(float *a, float *b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int k = 0; k < n; k++) {
+        b[i] = a[i] + 1.0f;
+        cooperative_groups::this_grid().sync();
+        a[i] = b[(i + blockDim.x) % (gridDim.x * blockDim.x)];
+        cooperative_groups::this_grid().sync();
+    }
+}
 template <typename T> __global__ void literals(const float *in, float *out) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float v = in[i];
@@ -406,6 +415,11 @@ def test_less_shared_memory_is_predicted_as_the_launch_with_less() -> None:
 
 def change_of(found: Advised, kind: AdviceKind) -> Advice:
     return next(one for one in found.changes if one.kind is kind)
+
+
+def test_barriers_of_the_grid_are_no_atomics_to_add_up() -> None:
+    changes = pm.advise(analysed("steps", 264, 128, "f32[33792]", "f32[33792]", "i32=8")).changes
+    assert not [one for one in changes if one.kind is AdviceKind.ATOMICS]
 
 
 def test_fewer_blocks_are_predicted_as_the_kernel_that_has_them() -> None:
