@@ -50,7 +50,8 @@ def _analyze(request: AnalyzeRequest, root: Path, private: Path) -> list[str]:
         path.write_text(request.source, encoding="utf-8")
     else:
         path = _source(str(request.file), root)
-    words = ["analyze", str(path), f"--kernel={request.kernel}"]
+    words = ["analyze", str(path)]
+    words += [] if request.kernel is None else [f"--kernel={request.kernel}"]
     words += [f"--grid={_sizes(request.grid)}", f"--block={_sizes(request.block)}"]
     words += [f"--arg={argument}" for argument in request.arguments]
     words += [f"--constant={name}={spec}" for name, spec in request.contents.items()]

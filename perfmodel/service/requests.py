@@ -34,7 +34,6 @@ class AnalyzeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     gpu: GpuName
-    kernel: Annotated[str, Meta(description="The kernel's name, or a template such as conv<5,2>.")]
     arguments: Annotated[
         list[str | int | float],
         Meta(
@@ -45,6 +44,12 @@ class AnalyzeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     block: Annotated[Sizes, Meta(description="Threads of a block along x, y, z.")]
     file: Annotated[str, Meta(description="CUDA C++ or PTX file, or a binary; or give source.")] | None = None
     source: Annotated[str, Meta(description="The CUDA C++ source itself, in place of a file.")] | None = None
+    kernel: (
+        Annotated[
+            str, Meta(description="The kernel's name, or a template such as conv<5,2>; a file with one needs none.")
+        ]
+        | None
+    ) = None
     cluster: Sizes | None = None
     shared_bytes: Annotated[int, Meta(ge=0, description="Dynamic shared memory.")] | None = None
     defines: Annotated[dict[str, str | int], Meta(description="Macros.")] = {}
