@@ -143,10 +143,9 @@ def _note(
     if not logs:
         return
     cells = None if barrier is None else _cells(lanes, *_shared_start(lanes, rows, barrier))
-    for number, (row, warp) in enumerate(zip(rows.tolist(), warps.tolist(), strict=True)):
-        log = logs.get(int(lanes.block_ids[row]))
-        if log is None:
-            continue
+    blocks = lanes.block_ids[rows]
+    for number in np.flatnonzero(np.isin(blocks, list(logs))).tolist():
+        row, warp, log = int(rows[number]), int(warps[number]), logs[int(blocks[number])]
         phase = None if cells is None else mbarrier.phase_of_cell(lanes, log, row, int(cells[number]), ends=True)
         sectors = np.unique(addresses[copy == number].astype(np.int64) // SECTOR_BYTES).tolist()
         log.add(warp, instruction, phase, ends=True, sectors=sectors)
