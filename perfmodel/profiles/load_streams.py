@@ -213,43 +213,41 @@ def spread(streams: LoadStreams, warps_per_block: int, needed: Mapping[int, floa
     side by side comes in whole pairs: no more of a warp's are fresh than before, in the same proportion in each request.
     Groups that other warps or instructions touch, too, stay as they are.
     """
-    groups, group_offsets = streams.group.copy(), [0]
+    groups, instructions = streams.group.tolist(), streams.instruction.tolist()
+    of_groups = streams.sectors.tolist(), streams.fresh.tolist(), streams.common.tolist()
+    group_offsets = [0]
     sectors: list[int] = []
     fresh: list[int] = []
     common: list[int] = []
-    of_some = np.isin(streams.instruction, list(needed))
-    warp_of = np.repeat(np.arange(len(streams.offsets) - 1), np.diff(streams.offsets))
+    warp_of = np.repeat(np.arange(len(streams.offsets) - 1), np.diff(streams.offsets)).tolist()
     for block, (first, last) in enumerate(pairwise(streams.group_offsets.tolist())):
         own = slice(streams.offsets[block * warps_per_block], streams.offsets[(block + 1) * warps_per_block])
         touched: dict[int, list[int]] = {}
         for place in (own.start + np.flatnonzero(streams.instruction[own] != CUT)).tolist():
-            touched.setdefault(int(streams.group[place]), []).append(place)
+            touched.setdefault(groups[place], []).append(place)
         of_warp: dict[int, _Spread] = {}
         for group in range(last - first):
             places = touched.get(group, [])
-            warps = set(warp_of[places].tolist())
-            begin, amount = len(sectors), int(streams.sectors[first + group])
-            if len(warps) == 1 and bool(of_some[places].all()):
-                asked = sum(needed[instruction] for instruction in streams.instruction[places].tolist())
+            warps = {warp_of[place] for place in places}
+            amount, of_fresh, of_common = (numbers[first + group] for numbers in of_groups)
+            begin, parts = len(sectors), 1
+            if len(warps) == 1 and all(instructions[place] in needed for place in places):
+                asked = sum(needed[instructions[place]] for place in places)
                 amount = min(amount, max(round(asked), 1))
                 parts = min(len(places), amount)
-                of_warp.setdefault(warps.pop(), _Spread()).add(
-                    range(begin, begin + parts), streams.fresh[first + group]
-                )
-            else:
-                parts = 1
-            for number in range(parts):
-                groups[places[number::parts]] = begin + number - group_offsets[-1]
+                of_warp.setdefault(warps.pop(), _Spread()).add(range(begin, begin + parts), of_fresh)
+            for number, place in enumerate(places):
+                groups[place] = begin + number % parts - group_offsets[-1]
             sectors += [_share(amount, parts, number) for number in range(parts)]
-            fresh += [int(streams.fresh[first + group])] * parts
-            common += [int(streams.common[first + group])] * parts
+            fresh += [of_fresh] * parts
+            common += [of_common] * parts
         for one in of_warp.values():
             for number, pairs in zip(one.groups, one.fresh_pairs([sectors[k] for k in one.groups]), strict=True):
                 fresh[number] = pairs
         group_offsets.append(len(sectors))
     return replace(
         streams,
-        group=groups,
+        group=np.array(groups, np.int64),
         sectors=np.array(sectors, np.int64),
         fresh=np.array(fresh, np.int64),
         common=np.array(common, np.int64),
