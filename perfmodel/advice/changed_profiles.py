@@ -243,10 +243,7 @@ def _dealt_out(sequence: Integers, pieces: int) -> list[NDArray[np.int64]]:
     if pieces == 1:
         return [np.arange(len(sequence))]
     _, which, times = np.unique(sequence, return_inverse=True, return_counts=True)
-    order = np.argsort(which, kind="stable")
-    rank = np.empty(len(sequence), np.int64)
-    rank[order] = np.arange(len(sequence)) - np.repeat(np.cumsum(times) - times, times)
-    passes = times[which]
+    passes, rank = times[which], _occurrences(sequence)
     return [
         np.flatnonzero(
             np.where(passes < pieces, rank == piece * passes // pieces, rank * pieces // np.maximum(passes, 1) == piece)
@@ -334,16 +331,23 @@ def with_executions(profile: KernelProfile, shares: Mapping[int, float]) -> Kern
 
 def _kept(sequence: Integers, before: Integers, share: Floats) -> NDArray[np.bool_]:
     """Which places of a sequence stay, where so many executions came before; ends of kept requests (`CUT`) do."""
+    number, part = before[sequence] + _occurrences(sequence), share[sequence]
+    stays = np.ceil((number + 1) * part - _ROUNDING) > np.ceil(number * part - _ROUNDING)
+    return np.asarray(stays | (sequence == CUT))
+
+
+def _occurrences(sequence: Integers) -> NDArray[np.int64]:
+    """How many of the same stand before each element of a sequence.
+
+    >>> _occurrences(np.array([7, 1, 2, 1, 7, 1])).tolist()
+    [0, 0, 0, 1, 1, 2]
+    """
     order = np.argsort(sequence, kind="stable")
     ordered = sequence[order]
-    new = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
-    starts = np.flatnonzero(new)
-    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))
-    number, part = before[ordered] + rank, share[ordered]
-    stays = np.ceil((number + 1) * part - _ROUNDING) > np.ceil(number * part - _ROUNDING)
-    kept = np.empty(len(sequence), np.bool_)
-    kept[order] = stays | (ordered == CUT)
-    return kept
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+    found = np.empty(len(sequence), np.int64)
+    found[order] = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))
+    return found
 
 
 def with_fewer_instructions(subject: Subject, profile: KernelProfile, shares: Mapping[int, float]) -> KernelProfile:

@@ -184,7 +184,16 @@ def _plain_name(name: str) -> str:
     >>> _plain_name("NVIDIA GeForce RTX 4090") == _plain_name("rtx-4090")
     True
     """
-    return re.sub(r"[^a-z0-9]|\b(?:nvidia|geforce|tesla)\b", "", name.casefold())
+    return _hyphenated(name).replace("-", "")
+
+
+def _hyphenated(name: str) -> str:
+    """A name without case and the maker's words, a hyphen between the others, as ids have it.
+
+    >>> _hyphenated("NVIDIA GeForce RTX 4099")
+    'rtx-4099'
+    """
+    return re.sub(r"(?:[^a-z0-9]|\b(?:nvidia|geforce|tesla)\b)+", "-", name.casefold()).strip("-")
 
 
 def is_another_gpu(name: str, gpu: Gpu) -> bool:
@@ -205,8 +214,7 @@ def _gpu_id(name: str) -> str:
         return name
     found = _names().get(_plain_name(name))
     if found is None:
-        spoken = re.sub(r"\b(?:nvidia|geforce|tesla)\b|[^a-z0-9]+", "-", name.casefold())
-        raise InputError(f"unknown GPU {name!r}; {nearest(re.sub('-+', '-', spoken).strip('-'), gpu_ids())}")
+        raise InputError(f"unknown GPU {name!r}; {nearest(_hyphenated(name), gpu_ids())}")
     return found
 
 

@@ -26,7 +26,7 @@ from .sm_tail import Pace, rest_cycles
 Floats = NDArray[np.float64]
 
 SIMULATED_INSTRUCTIONS = 400_000
-"""Instructions that are followed, some tens of milliseconds; what comes after goes on at the same rate."""
+"""Instructions that are followed, some tens of milliseconds; what comes after goes on as the second half of them did."""
 SIMULATED_WAVES = 24
 """Blocks that are followed, in those that share an SM."""
 _LEAST_WAVES = 4
