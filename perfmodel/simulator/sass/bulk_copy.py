@@ -105,7 +105,8 @@ def _observe(lanes: Lanes, site: int, rows: Numbers, copy: Numbers, addresses: N
         at = of_sector[now], place[now] - first
         base[at] = sectors[now].astype(np.uint64)
         mask[at] = True
-        lanes.observe(site, Plan(base, mask, lanes.rows, lanes.threads), 0)
+        plan = Plan(base, mask, lanes.rows, lanes.threads)
+        lanes.observe(site, lanes.environment.families.placed(plan), 0)
 
 
 def _cells(lanes: Lanes, row: Numbers, start: Numbers) -> Numbers:
@@ -135,7 +136,7 @@ def _note(
         instruction: its index.
         rows: of each copy.
         warps: of each copy.
-        copy: of each address the number of its copy.
+        copy: of each address the number of its copy, in order.
         addresses: in global memory.
         barrier: address of each copy's ``mbarrier``.
     """
@@ -144,11 +145,13 @@ def _note(
         return
     cells = None if barrier is None else _cells(lanes, *_shared_start(lanes, rows, barrier))
     blocks = lanes.block_ids[rows]
-    for number in np.flatnonzero(np.isin(blocks, list(logs))).tolist():
+    watched = np.flatnonzero(np.isin(blocks, list(logs)))
+    begins, ends = (np.searchsorted(copy, watched, side=side).tolist() for side in ("left", "right"))
+    sectors = (addresses.astype(np.int64) // SECTOR_BYTES).tolist()
+    for number, begin, end in zip(watched.tolist(), begins, ends, strict=True):
         row, warp, log = int(rows[number]), int(warps[number]), logs[int(blocks[number])]
         phase = None if cells is None else mbarrier.phase_of_cell(lanes, log, row, int(cells[number]), ends=True)
-        sectors = np.unique(addresses[copy == number].astype(np.int64) // SECTOR_BYTES).tolist()
-        log.add(warp, instruction, phase, ends=True, sectors=sectors)
+        log.add(warp, instruction, phase, ends=True, sectors=sorted(set(sectors[begin:end])))
 
 
 # ---- contiguous bytes
@@ -198,9 +201,10 @@ def bulk_copy(
         )
         touched = outside.astype(np.int64)[each] + steps * PIECE_BYTES
         # what goes to one line of shared memory is read at once; a sector that goes to two lines is read for each
-        apart = direction == "S.G" and bool(((outside.astype(np.int64) - within.astype(np.int64)) % SECTOR_BYTES).any())
-        parity = (within.astype(np.int64)[each] + steps * PIECE_BYTES) // LINE_BYTES % 2 * apart
-        for own in (parity == turn for turn in range(1 + apart)):
+        here = within.astype(np.int64)
+        apart = (direction == "S.G") & ((outside.astype(np.int64) - here) % SECTOR_BYTES != 0)
+        parity = ((here[each] + steps * PIECE_BYTES) // LINE_BYTES - (here // LINE_BYTES)[each]) % 2 * apart[each]
+        for own in (parity == turn for turn in range(2)):
             _observe(lanes, site, rows, each[own], touched[own])
         if moves:
             _touch(lanes, touched, PIECE_BYTES)
@@ -214,14 +218,14 @@ def bulk_copy(
         from_row, from_start = _shared_start(lanes, rows, by) if direction == "S.S" else (row, start)
         for k, size in enumerate(sizes.tolist()):
             own = int(row[k]) * lanes.batch.shared_stride + int(start[k])
-            here = shared[own : own + size]
+            part = shared[own : own + size]
             if direction == "S.S":
                 other = int(from_row[k]) * lanes.batch.shared_stride + int(from_start[k])
-                _combine(here, shared[other : other + size], reduction)
+                _combine(part, shared[other : other + size], reduction)
                 continue
             begin = int(outside[k]) - base
             there = memory.view(np.uint8)[begin : begin + size]
-            to, by = (here, there) if direction == "S.G" else (there, here)
+            to, by = (part, there) if direction == "S.G" else (there, part)
             _combine(to, by, reduction)
     if barrier is not None:
         to, start = _shared_start(lanes, rows, _of_warps(lanes, barrier, rows, warps))
