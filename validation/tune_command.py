@@ -97,8 +97,8 @@ def tune(
     """Find the fastest configuration of a kernel with few runs on this machine's GPU.
 
     The first run is the configuration that is predicted fastest; each run corrects the predictions, and tuning ends where no
-    other is expected to be faster. Interrupted, the same command goes on. Without a GPU it says so in one line; --replay needs
-    none.
+    other is expected to be faster. After an interruption the same command goes on. Without a GPU it ends with an error;
+    --replay needs none.
     """
     from .tuning_session import TuningLimits
 

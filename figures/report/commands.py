@@ -73,7 +73,7 @@ def report(
         ),
     ] = None,
     row_filter: FilterOption = None,
-    sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of FILE.")] = None,
+    sample: Annotated[int | None, typer.Option(min=2, help="Use this many rows of FILE, drawn at random.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of --sample; by default 0.")] = None,
     space: SpaceOption = None,
     top: Annotated[

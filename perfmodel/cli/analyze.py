@@ -140,16 +140,18 @@ def analyze(
     fail_on: Annotated[
         str | None,
         typer.Option(
-            "--fail-on", metavar="LIMITS", help="Largest growth against the baseline; by default time=5%,spill=0."
+            "--fail-on", metavar="LIMITS", help="Allowed growth against the baseline; by default time=5%,spill=0."
         ),
     ] = None,
     seed: SeedOption = 0,
     sm_clock_mhz: ClockOption = None,
     l2: L2Option = "cold",
     calibration: CalibrationOption = None,
-    max_seconds: Annotated[float, typer.Option(min=0.0, help="Most processor time of one simulation.")] = 300.0,
-    max_memory_mib: Annotated[int, typer.Option(min=1, help="Most memory that a simulation may use.")] = 2048,
-    max_instructions: Annotated[int, typer.Option(min=1, help="Most warp instructions of a simulation.")] = 10**11,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.0, help="Maximum processor time of one simulation, in seconds.")
+    ] = 300.0,
+    max_memory_mib: Annotated[int, typer.Option(min=1, help="Maximum memory of a simulation, in MiB.")] = 2048,
+    max_instructions: Annotated[int, typer.Option(min=1, help="Maximum warp instructions of a simulation.")] = 10**11,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:

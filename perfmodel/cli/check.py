@@ -45,7 +45,7 @@ def check(
     ] = None,
     update_baseline: Annotated[
         bool,
-        typer.Option("--update-baseline", help="Write the results as the new baseline; growth is then no failure."),
+        typer.Option("--update-baseline", help="Write the results as the new baseline; no growth fails then."),
     ] = False,
     shown_as: Annotated[
         str, typer.Option("--format", metavar="text|markdown|junit|github", help="Format of standard output.")
@@ -61,7 +61,7 @@ def check(
 ) -> None:
     """Check the launches of PERF.toml on its GPUs against a baseline: exit status 1 if one regressed, 0 if all are as good.
 
-    Time and spills fail (--fail-on), counts are information. Status 2 where a launch could not be analysed.
+    More time or spills than --fail-on allows fail; other changes are only reported. Status 2 if a launch could not be analysed.
     """
     from ..checks.check_file import read_check_file
     from ..checks.checking import check as run_check

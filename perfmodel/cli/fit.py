@@ -59,7 +59,9 @@ def fit(
             help="A --gpu that is left out of the fit: its runs give the interval of GPUs that were not measured.",
         ),
     ] = None,
-    sample: Annotated[int | None, typer.Option(min=10, help="Draw this many rows of each file.")] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=10, help="Use this many rows of each file, drawn at random.")
+    ] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
+import shutil
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -82,6 +85,14 @@ def _print_family_options(name: str) -> None:
     fields_of = [(field.name, _kind_text(kinds[field.name])) for field in fields(chosen.configuration_type)]
     typer.echo("fields of a configuration, for --set of `predict`:")
     print_table("", ("field", "takes"), fields_of, 2)
+    typer.echo(f"\n{_prose(chosen.configuration_type)}")
+
+
+def _prose(kind: type) -> str:
+    """The text of a class's docstring before its examples, for a terminal."""
+    text = (inspect.getdoc(kind) or "").partition(">>>")[0].replace("``", "").strip()
+    width = shutil.get_terminal_size().columns
+    return "\n\n".join(textwrap.fill(" ".join(part.split()), width) for part in text.split("\n\n"))
 
 
 def _kind_text(hint: Any) -> str:
@@ -147,7 +158,7 @@ GpuOption = Annotated[
     typer.Option(
         "--gpu",
         metavar="NAME|FILE.toml|auto",
-        help="GPU: a name of `perfmodel gpus`, a file, or auto, the one present.",
+        help="GPU: a name of `perfmodel gpus`, a sheet file, or auto (this machine's GPU).",
         autocompletion=_gpu_names,
     ),
 ]
@@ -156,7 +167,7 @@ GpusOption = Annotated[
     typer.Option(
         "--gpu",
         metavar="NAME|FILE.toml|auto",
-        help="GPU: a name of `perfmodel gpus`, a file, or auto, the one present. Repeat it to compare.",
+        help="GPU: a name of `perfmodel gpus`, a sheet file, or auto (this machine's GPU). Repeat it to compare.",
         autocompletion=_gpu_names,
     ),
 ]

@@ -79,13 +79,14 @@ def run(
     l2: L2Option = "cold",
     calibration: CalibrationOption = None,
     time_limit: Annotated[
-        float | None, typer.Option("--time-limit", min=0.0, metavar="SECONDS", help="Longest that the program may run.")
+        float | None,
+        typer.Option("--time-limit", min=0.0, metavar="SECONDS", help="Maximum elapsed time of the program."),
     ] = None,
     max_seconds: Annotated[
-        float, typer.Option(min=0.0, help="Most processor time that one launch may take to execute.")
+        float, typer.Option(min=0.0, help="Maximum processor time to execute one launch, in seconds.")
     ] = 300.0,
-    max_memory_mib: Annotated[int, typer.Option(min=1, help="Most memory that a simulation may use.")] = 2048,
-    max_instructions: Annotated[int, typer.Option(min=1, help="Most warp instructions of a simulation.")] = 10**11,
+    max_memory_mib: Annotated[int, typer.Option(min=1, help="Maximum memory of a simulation, in MiB.")] = 2048,
+    max_instructions: Annotated[int, typer.Option(min=1, help="Maximum warp instructions of a simulation.")] = 10**11,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:

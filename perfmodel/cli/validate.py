@@ -47,7 +47,7 @@ def validate(
     space: SpaceOption = None,
     fidelity: FidelityOption = "compiled",
     row_filter: FilterOption = None,
-    sample: Annotated[int | None, typer.Option(min=2, help="Draw this many rows of the file.")] = None,
+    sample: Annotated[int | None, typer.Option(min=2, help="Use this many rows of the file, drawn at random.")] = None,
     seed: SeedOption = 0,
     max_mape: Annotated[
         float | None,
@@ -61,7 +61,7 @@ def validate(
         typer.Option(
             "--verify",
             "--recount",
-            help="Compile and execute anew the rows whose counts are shipped; exit status 1 if any differ.",
+            help="Compile and execute again the rows whose counts are shipped; exit status 1 if any differ.",
         ),
     ] = False,
     sm_clock_mhz: ClockOption = None,
@@ -70,7 +70,7 @@ def validate(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Compare predictions with the measurements in FILE: errors, order, what the predicted best costs, counters.
+    """Compare predictions with the measurements in FILE: errors, rank correlation, regret, counters.
 
     Words after the options are arguments of TUNE.py.
     """

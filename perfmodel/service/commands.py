@@ -26,8 +26,12 @@ def serve(
         int | None,
         typer.Option(min=1, max=65535, metavar="PORT", help="Serve HTTP on 127.0.0.1 instead of standard input."),
     ] = None,
-    max_seconds: Annotated[float, typer.Option(min=0.1, help="Longest that one request may take.")] = 120.0,
-    max_memory_mib: Annotated[int, typer.Option(min=512, help="Most memory of each process of a request.")] = 8192,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Maximum elapsed time of one request, in seconds.")
+    ] = 120.0,
+    max_memory_mib: Annotated[
+        int, typer.Option(min=512, help="Maximum memory of each process of a request, in MiB.")
+    ] = 8192,
     at_once: Annotated[int, typer.Option(min=1, help="Requests that are answered side by side.")] = 2,
 ) -> None:
     """Serve analyze, rank, predict and gpus to agents by the Model Context Protocol; needs the extra `serve`.

@@ -41,11 +41,15 @@ class Variant(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv1dConfiguration:
-    """Variant and input channels per thread, which the naive variant fixes to one (``None``), or the tiles of the blocked design.
+    """One way to run a 1-D convolution; ``None`` where a field has no effect.
 
-    Of those the threads along ``block_x`` have outputs of a row, those along ``block_y`` of batch elements; of a thread they are
-    ``rows_per_thread`` × ``columns_per_thread`` for each of ``out_channels_per_thread`` channels. ``channel_threads`` such
-    planes of threads share out the output channels, ``channel_slices`` the input channels, whose sums are added at the end.
+    ``variant`` is the design. ``naive``: a thread has one input channel. ``optimized``: it has ``channels_per_thread``, and sums
+    are added by shuffles. ``blocked``: an implicit GEMM with inputs and weights in shared memory.
+
+    With ``variant=blocked`` threads along ``block_x`` compute outputs of a row, those along ``block_y`` of batch elements, each
+    ``rows_per_thread`` × ``columns_per_thread`` outputs for each of ``out_channels_per_thread`` channels. ``channel_threads``
+    such planes of threads divide the output channels, ``channel_slices`` the input channels, whose partial sums are added at
+    the end.
 
     >>> Conv1dConfiguration(variant=Variant.OPTIMIZED, channels_per_thread=0)
     Traceback (most recent call last):

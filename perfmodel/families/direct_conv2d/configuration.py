@@ -97,15 +97,24 @@ SHARED_ROWS = {Accumulators.UNROLLED: (2, 4, 8, 16), Accumulators.ROLLING: (4, 8
 class DirectConv2dConfiguration:
     """One way to run a direct convolution; ``None`` where a field has no effect.
 
-    ``block_x`` and ``block_y`` are threads along columns and rows. The blocked design has ``channel_threads`` times
-    ``channel_slices`` such planes of threads: the first share out the output channels, of which a thread has
-    ``channels_per_thread``, the others the input channels, whose sums are added at the end. A thread of them computes
-    ``rows_per_thread`` × ``columns_per_thread`` neighbouring outputs of each of its channels; so does one of a block that has
-    whole planes, ``block_x`` threads for as many planes as these have tiles for.
+    ``reuse`` is the design. ``none``: each output loads all its taps. ``column``: the lanes of a warp exchange the taps of a row
+    by shuffles. ``row``: the outputs of a thread share the rows that it loads. ``column_row``: both. ``plane``: a block of a
+    depthwise layer copies whole planes to shared memory. ``block``: a block copies tiles of input and filters to shared memory.
+    ``tensor``: the same, on tensor cores.
 
-    On tensor cores a warp computes ``warp_filters`` output channels at ``warp_positions`` places, a block has ``filter_warps`` ×
-    ``position_warps`` of them for each of ``channel_slices`` parts of the sums, and ``channel_split`` blocks, a cluster, share
-    the input channels of one tile.
+    ``exchange`` is how a lane picks the register that it shuffles: an indexed array (``dynamic_index``), a 64-bit shift
+    (``pack_shift``), a conditional (``select``), or two loads a row and an indexed shuffle a tap (``rotate``).
+    ``accumulators``: a register for each output of a thread (``unrolled``), or a window of registers in a loop (``rolling``).
+
+    A block has ``block_x`` × ``block_y`` threads along columns and rows, and a thread computes ``rows_per_thread`` outputs; with
+    ``reuse=plane`` or ``block`` it computes ``rows_per_thread`` × ``columns_per_thread`` neighbouring outputs. With
+    ``reuse=block`` it does so for ``channels_per_thread`` output channels, and the block has ``channel_threads`` ×
+    ``channel_slices`` planes of such threads: the former divide the output channels, the latter the input channels, whose
+    partial sums are added at the end.
+
+    On tensor cores a warp computes ``warp_filters`` output channels at ``warp_positions`` positions, a block has
+    ``filter_warps`` × ``position_warps`` such warps for each of ``channel_slices`` parts of the sums, and the ``channel_split``
+    blocks of a cluster divide the input channels of one tile.
 
     >>> DirectConv2dConfiguration(reuse=Reuse.COLUMN, exchange=Exchange.SELECT, accumulators=None,
     ...                           rows_per_thread=1, block_x=32, block_y=8).block_x

@@ -57,18 +57,22 @@ THREADS_ALONG = (8, 16, 32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointwiseConfiguration:
-    """One candidate; ``None`` where a field has no effect.
+    """One way to run a pointwise convolution; ``None`` where a field has no effect.
+
+    ``layout`` is the design. ``L1``, ``L2``: tiles sized to the layer and the GPU, with the filters along their width or height.
+    ``product``: a matrix product with a tile of outputs a thread. ``tensor``: one on tensor cores, as exact as FP32.
+    ``bulk``: one by warpgroups on Hopper, in half precision or TF32, with tiles copied by TMA.
 
     ``filter_split``: an SM tile holds out_channels / filter_split filters (a power of two). ``block_width_split``: a block
     tile is the SM tile's width divided by 1 or 2. ``blocks_per_sm``: blocks that share an SM and its SM tile.
     ``channel_lanes``: lanes that share one output, each summing every channel_lanes-th channel.
 
     With ``layout=product`` a thread computes ``filters_per_thread`` × ``positions_per_thread`` outputs, a block has
-    ``filter_threads`` × ``position_threads`` of them for each of ``channel_slices`` parts of a slab of channels, and
-    ``channel_split`` blocks, a cluster, share the channels of one tile.
+    ``filter_threads`` × ``position_threads`` such threads for each of ``channel_slices`` parts of a slab of channels, and the
+    ``channel_split`` blocks of a cluster divide the channels of one tile.
 
-    With ``layout=tensor`` a warp computes ``warp_filters`` × ``warp_positions`` outputs, a block has ``filter_warps`` ×
-    ``position_warps`` of them for each slice. With ``layout=bulk`` warpgroups compute ``warp_filters`` × 4 ·
+    With ``layout=tensor`` a warp computes ``warp_filters`` × ``warp_positions`` outputs, and a block has ``filter_warps`` ×
+    ``position_warps`` such warps for each slice. With ``layout=bulk`` a warpgroup computes ``warp_filters`` × 4 ·
     ``warp_positions`` outputs, and a block has ``position_warps`` warps that multiply.
 
     >>> PointwiseConfiguration(channel_lanes=3)

@@ -41,10 +41,11 @@ LOW_TILES = (48, 32, 20, 12)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SsimConfiguration:
-    """One version, whose block belongs to it, and how images are cut into blocks.
+    """One version of the kernel, and how images are divided into blocks.
 
-    ``tile_height``: rows of outputs of a block; ``None`` stands for those of the version, and is the only choice but for
-    ``v4_1``.
+    ``version``: one of nine kernels, which fixes the block. ``block_channels``: a block computes all channels of an image one
+    after the other (``all``), or one (``one``). ``tile_height``: rows of outputs of a block; ``None`` is the version's own, and
+    only ``v4_1`` takes others.
 
     >>> SsimConfiguration(version=Version.V4_1, block_channels=BlockChannels.ONE, tile_height=32).tile_height
     32
