@@ -116,7 +116,7 @@ def runs_of(pairs: Sequence[MeasuredFile], asked: Fidelity, bar: Bar = _no_bar) 
     """
     depths = {fidelity_of(one.family, asked): one.family.name for one in pairs}
     if len(depths) > 1:
-        raise InputError(f"{', '.join(depths.values())} are looked at in different depths; give --fidelity simulated")
+        raise InputError(f"{', '.join(depths.values())} would get different fidelities; give --fidelity simulated")
     (depth,) = depths
     data = []
     for number, one in enumerate(pairs, start=1):

@@ -257,7 +257,7 @@ def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> A
         from ..families.user.family import script_problem
 
         if space is not None:
-            raise InputError(f"--space {space} has no place here: {name} states its own space")
+            raise InputError(f"--space {space} is not accepted: {name} has its own space")
         return script_problem(name, arguments)
     if not name.endswith(".cu") and space is None:
         chosen = family(name)
@@ -268,7 +268,7 @@ def source_problem(name: str, space: Path | None, arguments: Sequence[str]) -> A
     if space is None:
         raise InputError(f"{name} needs --space SPACE.toml, the file of its tuning space")
     if arguments:
-        raise InputError(f"unexpected argument {arguments[0]!r}: sizes of {name} stand in {space}")
+        raise InputError(f"unexpected argument {arguments[0]!r}: the sizes of {name} are in {space}")
     return user_problem(name, space)
 
 
@@ -302,7 +302,9 @@ def source_families(names: str, space: Path | None, arguments: Sequence[str] = (
     if space is not None and len(own) != 1 and len(chosen) != 1:
         raise InputError(f"--space {space} is that of one FILE.cu; {names!r} names {len(own)}")
     if arguments and len(scripts) != 1:
-        raise InputError(f"unexpected argument {arguments[0]!r}: words behind the options are those of one TUNE.py")
+        raise InputError(
+            f"unexpected argument {arguments[0]!r}: words after the options are the arguments of one TUNE.py"
+        )
     return [
         source_family(name, space if name in own or len(chosen) == 1 else None, arguments if name in scripts else ())
         for name in chosen

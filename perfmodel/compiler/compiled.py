@@ -154,7 +154,7 @@ def compile_with_registers(compiled: CompiledKernel, request: CompileRequest, re
     Raises ``CompileError`` where the assembler refuses, or where there is no PTX to assemble.
     """
     if not compiled.ptx:
-        raise CompileError(f"{compiled.kernel_name} has no PTX that could be assembled anew")
+        raise CompileError(f"{compiled.kernel_name} has no PTX that could be assembled again")
     limited = replace(request, options=(*request.options, f"--maxrregcount={registers}"))
     ptx = Ptx(text=compiled.ptx, kernel_name=compiled.kernel_name, log="")
     key = digest(compiled.key, registers)

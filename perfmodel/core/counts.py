@@ -27,7 +27,7 @@ class Counts:
     """
 
     global_load_requests: Any = 0.0
-    """Loads from global memory; asynchronous copies are not among them."""
+    """Loads from global memory, without asynchronous copies."""
     global_load_sectors: Any = 0.0
     """Distinct 32-byte sectors, summed over these requests."""
     global_load_lines: Any = 0.0
@@ -39,13 +39,13 @@ class Counts:
     global_reduction_requests: Any = 0.0
     """Atomics on global memory, with or without a returned value."""
     shared_load_requests: Any = 0.0
-    """Loads from shared memory, of matrices (``ldmatrix``) too."""
+    """Loads from shared memory, ``ldmatrix`` included."""
     shared_store_requests: Any = 0.0
-    """Stores to shared memory, of matrices (``stmatrix``) too."""
+    """Stores to shared memory, ``stmatrix`` included."""
     shared_load_wavefronts: Any = 0.0
-    """Passes through the data pipe that these loads need by their addresses."""
+    """Wavefronts that the addresses of these loads need."""
     shared_store_wavefronts: Any = 0.0
-    """Passes through the data pipe that these stores need by their addresses."""
+    """Wavefronts that the addresses of these stores need."""
     shared_bank_conflicts: Any = 0.0
     """Wavefronts of shared loads and stores beyond the conflict-free number."""
     async_copy_requests: Any = 0.0
@@ -55,9 +55,9 @@ class Counts:
     constant_load_requests: Any = 0.0
     """Loads from constant memory by a computed index; constant operands of other instructions are free."""
     local_load_sectors: Any = 0.0
-    """Sectors that spills and arrays of a thread load."""
+    """Sectors loaded from local memory (spills and arrays of a thread)."""
     local_store_sectors: Any = 0.0
-    """Sectors that spills and arrays of a thread store."""
+    """Sectors stored to local memory (spills and arrays of a thread)."""
     warp_instructions: Any = 0.0
     """Executed warp instructions of all classes."""
     fp32_fma: Any = 0.0
@@ -75,21 +75,21 @@ class Counts:
     special_function: Any = 0.0
     """Reciprocals, square roots, sines and the like (``MUFU``)."""
     control: Any = 0.0
-    """Branches, fences, waits, bulk copies and whatever is of no other class."""
+    """Branches, fences, waits, bulk copies and all instructions of no other class."""
     shuffles: Any = 0.0
     """Shuffles, and moves of matrices between lanes."""
     votes: Any = 0.0
     """Votes, matches and reductions over a warp."""
     barriers: Any = 0.0
-    """Barriers of a block or a cluster, and what is done with an ``mbarrier``."""
+    """Barriers of a block or a cluster, and operations on an ``mbarrier``."""
     atomics: Any = 0.0
     """Atomics on shared memory."""
     tensor: Any = 0.0
     """Matrix products on tensor cores."""
     l1_missed_sectors: Any = 0.0
-    """Sectors that loads miss in L1, and that pass it by."""
+    """Sectors of loads that miss L1 or bypass it."""
     l2_read_sectors: Any = 0.0
-    """Sectors asked of L2 for these; fewer where SMs that ask together are served by one request."""
+    """Sectors read from L2 for these; fewer if requests of several SMs merge."""
     l2_write_sectors: Any = 0.0
     """Sectors stored to L2."""
     dram_read_bytes: Any = 0.0
@@ -97,15 +97,15 @@ class Counts:
     dram_write_bytes: Any = 0.0
     """Bytes that have reached DRAM when the launch ends."""
     l2_instruction_sectors: Any = 0.0
-    """Sectors asked of L2 for what instruction caches miss."""
+    """Sectors read from L2 for misses of instruction caches."""
     l2_atomic_sectors: Any = 0.0
-    """Operations that atomics ask of L2: in each sector as many as the most lanes on one word."""
+    """Operations of atomics in L2: for each sector of a request, the largest number of lanes on one word."""
     l2_busiest_slice_atomics: Any = 0.0
-    """These on the busiest slice of L2; one on a part of a sector counts as the time that it takes."""
+    """Such operations on the busiest slice of L2; one on a part of a sector is weighted by its time."""
     l2_busiest_word_atomics: Any = 0.0
-    """Lanes that change the busiest word, an integer."""
+    """Lanes that change the integer word with the most atomics."""
     l2_busiest_float_atomics: Any = 0.0
-    """Lanes that change the busiest word, a floating-point number."""
+    """Lanes that change the floating-point word with the most atomics."""
     shared_atomic_wavefronts: Any = 0.0
     """Wavefronts of atomics on shared memory."""
     async_copy_read_requests: Any = 0.0
@@ -115,15 +115,15 @@ class Counts:
     async_copy_read_wavefronts: Any = 0.0
     """Wavefronts of these reads."""
     shared_load_predicated_off: Any = 0.0
-    """Loads from shared memory with all lanes predicated off; part of ``control``, and of some counters."""
+    """Loads from shared memory with all lanes predicated off; part of ``control``; some hardware counters include them."""
     shared_store_predicated_off: Any = 0.0
     """The same of stores."""
     async_copy_predicated_off: Any = 0.0
     """The same of asynchronous copies."""
     generic_shared_loads: Any = 0.0
-    """Shared loads by instructions that may access any memory (``LD``); part of ``shared_load_requests``."""
+    """Shared loads by generic instructions (``LD``); part of ``shared_load_requests``."""
     generic_shared_stores: Any = 0.0
-    """Shared stores by such instructions (``ST``); part of ``shared_store_requests``."""
+    """Shared stores by generic instructions (``ST``); part of ``shared_store_requests``."""
     texture_requests: Any = 0.0
     """Reads of texture objects."""
     texture_sectors: Any = 0.0
@@ -139,9 +139,9 @@ class Counts:
     surface_store_sectors: Any = 0.0
     """Sectors of these stores, counted as for textures."""
     bulk_read_sectors: Any = 0.0
-    """Sectors of global memory that bulk copies (TMA) read, past L1."""
+    """Sectors of global memory that bulk copies (TMA) read; they bypass L1."""
     bulk_write_sectors: Any = 0.0
-    """Sectors of global memory that bulk copies (TMA) write, past L1."""
+    """Sectors of global memory that bulk copies (TMA) write; they bypass L1."""
 
     @property
     def memory_requests(self) -> Any:

@@ -37,7 +37,7 @@ def fidelity_of(family: Family[Any, Any], asked: Fidelity) -> Fidelity:
     if family.closed_forms:
         return asked
     if asked is Fidelity.ANALYTIC:
-        raise InputError(f"{family.name} has no closed forms: fidelity {asked.value!r} is not to be had")
+        raise InputError(f"{family.name} has no closed forms: fidelity {asked.value!r} is not available")
     return Fidelity.SIMULATED
 
 

@@ -384,7 +384,7 @@ def _brought(source: object, include: Sequence[str | Path], wish: KernelWish) ->
     of_file = _is_python_file(source)
     if of_file or not isinstance(source, str | PathLike):
         if include:
-            raise InputError("include has no place here: a Python object states its own folders")
+            raise InputError("include is not accepted: a Python object has its own folders")
         if not of_file:
             return brought_by(source, wish)
         meant = kernel_of_file(Path(str(source)), wish.kernel, wish.architecture, wish.values)

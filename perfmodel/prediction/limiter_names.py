@@ -11,13 +11,13 @@ _MEANING = {
     "instruction_fetch": "instruction fetch (code beyond the instruction cache)",
     "l2": "L2 bandwidth",
     "dram": "DRAM bandwidth",
-    "atomics": "atomics that follow one another in L2",
-    "local_memory": "traffic of spilled registers and stack arrays behind L1",
+    "atomics": "atomics, one after the other in L2",
+    "local_memory": "L2 and DRAM traffic of spilled registers and arrays in local memory",
     "exposed_memory_latency": "latency of loads that the resident blocks do not hide",
     "exposed_dependency_latency": "latency of the dependent instructions that the resident blocks do not hide",
     "block_launch_rate": "starting the blocks one after the other",
     "ramp_up": "ramp-up: the first blocks wait for code, constants and all their data at once",
-    "fixed_launch_cost": "the start and end of a kernel, whatever it does",
+    "fixed_launch_cost": "the fixed cost of a launch",
 }
 
 

@@ -416,7 +416,7 @@ def _reads_tiles(counts: Counts) -> bool:
 
 def _notes_on_calls(code: Code) -> list[str]:
     names = [_RUNTIME_FUNCTIONS[name] for name in called_outside(code) if name in _RUNTIME_FUNCTIONS]
-    return [f"calls of {' and '.join(names)} are counted, not what they execute themselves"] if names else []
+    return [f"calls of {' and '.join(names)} are counted, but not the instructions inside them"] if names else []
 
 
 def _record(asked: _Asked, gpu: Gpu, shape: tuple[int, ...]) -> CacheRecord:

@@ -11,23 +11,21 @@ from ..ir.instruction import ExecutedInstruction
 class Cause(Enum):
     """What else decides what is executed, or how often; the value says it to the reader."""
 
-    ORDER = "what blocks do depends on the order of what others do to memory"
-    CLOCK = "what blocks do depends on the time"
-    PLACE = "what blocks do depends on where the GPU runs them"
-    DRIVER = "what blocks do depends on a constant that the driver sets"
-    APPROXIMATION = "what blocks do depends on how the GPU rounds an approximate value"
-    TRIES = "the GPU counts every try of a loop that waits for an mbarrier, of which one is counted here"
-    SHARED_RACE = "what blocks do depends on a race in shared memory"
-    UNWRITTEN = "what blocks do depends on shared memory that nobody has written"
-    UNWATCHED = "what blocks do depends on shared memory, in which races are not looked for where blocks form clusters"
-    THREADS = "what threads do depends on who comes first: they decide by what other threads write"
-    MEETING = (
-        "lanes of a warp come to one instruction in several groups, for some of which the GPU may issue it together"
+    ORDER = "the work of blocks depends on the order of memory accesses of others"
+    CLOCK = "the work of blocks depends on the time"
+    PLACE = "the work of blocks depends on where the GPU runs them"
+    DRIVER = "the work of blocks depends on a constant that the driver sets"
+    APPROXIMATION = "the work of blocks depends on how the GPU rounds an approximate value"
+    TRIES = "the GPU counts each try_wait of an mbarrier, but only one is counted here"
+    SHARED_RACE = "the work of blocks depends on a race in shared memory"
+    UNWRITTEN = "the work of blocks depends on uninitialised shared memory"
+    UNWATCHED = "the work of blocks depends on shared memory, which is not checked for races in kernels with clusters"
+    THREADS = "the work of threads depends on which comes first: they read what others write"
+    MEETING = "lanes of a warp reach an instruction in several groups, some of which the GPU may join"
+    BARRIER = (
+        "lanes of a warp reach a barrier in several groups, some of which the GPU may join; all other counts are exact"
     )
-    BARRIER = "lanes of a warp come to a barrier in groups, for some of which the GPU may issue it once; no other count is open"
-    ENDING = (
-        "lanes of a warp end while others wait for them, whose barrier the GPU may issue again; no other count is open"
-    )
+    ENDING = "lanes of a warp exit while others wait for them, whose barrier the GPU may issue again; all other counts are exact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class Undetermined:
         """The sentence for the reader.
 
         >>> Undetermined(Cause.CLOCK, "CS2R R2,SR_CLOCKLO (k.cu:4)").note
-        'what blocks do depends on the time: CS2R R2,SR_CLOCKLO (k.cu:4)'
+        'the work of blocks depends on the time: CS2R R2,SR_CLOCKLO (k.cu:4)'
         """
         return f"{self.cause.value}: {self.where}"
 

@@ -62,7 +62,7 @@ def read(kernel_object: Any, wish: KernelWish) -> BroughtKernel:
     for name, given in (("options", wish.options), ("block", wish.block), ("shared_bytes", wish.shared_bytes)):
         if given:
             raise InputError(
-                f"{name}={given!r} has no place here: Triton states it; give num_warps and the like as defines"
+                f"{name}={given!r} is not accepted: Triton chooses it; give num_warps and the like as defines"
             )
     if type(kernel_object).__name__ == "CompiledKernel":
         grid = wish.required_grid(f"the compiled {kernel_object.name}")

@@ -136,10 +136,10 @@ def _problems(place: str, kernel: KernelTable, folder: Path) -> Iterator[Any]:
     file = str(kernel.file)
     source = named_file(place, folder, file)
     if kernel.problem:
-        raise InputError(f"{place}: problem goes with family; sizes of {file} stand in its space")
+        raise InputError(f"{place}: problem goes with family; the sizes of {file} are in its space")
     if file.endswith(".py"):
         if kernel.space is not None:
-            raise InputError(f"{place}: space = {kernel.space!r} has no place here: {file} states its own space")
+            raise InputError(f"{place}: space = {kernel.space!r} is not accepted: {file} has its own space")
         yield script_problem(source)
     elif kernel.space is None:
         raise InputError(f"{place}: {file} needs space, the file of its tuning space")

@@ -308,7 +308,7 @@ def source_family(name: str, space: str | Path | None = None, arguments: Sequenc
     require_type(str, accepted, family=name)
     if name.endswith(".py"):
         if space is not None:
-            raise InputError(f"--space {space} has no place here: {name} states its own space")
+            raise InputError(f"--space {space} is not accepted: {name} has its own space")
         return script_problem(name, arguments).family
     return (
         family(name) if space is None and not name.endswith(".cu") else user_problem(name, _stated(name, space)).family
@@ -362,7 +362,7 @@ def _stamp(path: str) -> tuple[int, int]:
 def _family(problem: UserProblem, stamps: tuple[tuple[int, int], ...]) -> UserFamily:
     described = read_space_file(Path(problem.recorded or problem.space))
     if described.source is not None and not problem.recorded:
-        raise InputError(f"space {problem.space}: key 'source' has no place here: the source is {problem.file}")
+        raise InputError(f"space {problem.space}: key 'source' is not accepted: the source is {problem.file}")
     source = read_kernel_source(described.source or Path(problem.file), described.include)
     name = Path(problem.file).stem
     origin = (

@@ -113,7 +113,7 @@ class SpaceFile:
         [1, 2]
         """
         if self.tables:
-            raise InputError(f"tables are for at most {MAX_CANDIDATES:,} combinations, functions of a script likewise")
+            raise InputError(f"tables and functions of a script are for at most {MAX_CANDIDATES:,} combinations")
         settled: list[list[tuple[str | None, Expression]]] = [[] for _ in self.tune]
         known_after = dict.fromkeys(self.sizes, 0) | {name: place for place, name in enumerate(self.tune)}
         for name, expression in (*self.macros.items(), *((None, one) for one in self.constraints)):

@@ -173,7 +173,7 @@ class _Writer:
         count = prod(map(len, self.given.values()))
         if count > MAX_CANDIDATES:
             raise InputError(
-                f"the space has {count:,} combinations; functions are asked about at most {MAX_CANDIDATES:,}: state texts"
+                f"the space has {count:,} combinations; functions are called for at most {MAX_CANDIDATES:,}: give strings"
             )
         return (dict(zip(self.given, values, strict=True)) for values in product(*self.given.values()))
 

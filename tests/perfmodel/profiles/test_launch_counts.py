@@ -372,7 +372,7 @@ def test_what_another_block_may_have_written_decides_nothing_unseen(written: str
     assert found.counts == everything.counts
     assert found.exact == everything.exact == exact
     assert (
-        "what threads do depends on who comes first: they decide by what other threads write: 'data'" in found.notes
+        "the work of threads depends on which comes first: they read what others write: 'data'" in found.notes
     ) != exact
 
 

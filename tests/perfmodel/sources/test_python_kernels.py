@@ -249,7 +249,7 @@ def test_what_does_not_fit_a_triton_kernel_is_named(add: Any) -> None:
     assert refusal(add) == "0 arguments given, add takes 4: x, y, out, n; by --define (defines in Python): BLOCK"
     assert refusal(add, args=[1] * 6) == "6 arguments given, add takes 5: x, y, out, n, BLOCK"
     assert refusal(add, **given, grid=None, defines={"BLOCK": 8}).startswith("grid is missing: add does not state")
-    assert "block=32 has no place here: Triton states it" in refusal(add, **given, block=32, defines={"BLOCK": 8})
+    assert "block=32 is not accepted: Triton chooses it" in refusal(add, **given, block=32, defines={"BLOCK": 8})
     assert refusal(add, **given, defines={"BLOCK": 8}, grid=lambda values: values["m"]) == "grid fails: KeyError: 'm'"
     assert "arange's range must be a power of 2 (triton_add.py:10: " in refusal(add, **given, defines={"BLOCK": 7})
 

@@ -186,7 +186,7 @@ def test_a_profile_is_kept_under_the_contents_of_its_arrays() -> None:
         ({"tune_params": {}}, "tune_params must name parameters with their values"),
         (
             {"tune_params": {"a": range(400), "b": range(400)}, "restrictions": lambda p: True},
-            "160,000 combinations; functions are asked about at most 100,000",
+            "160,000 combinations; functions are called for at most 100,000",
         ),
         ({"tune_params": {"a": [(1, 2)]}}, "tune_params a must be a number or a text, not (1, 2)"),
     ],
@@ -223,7 +223,7 @@ def test_a_script_that_does_not_get_there_is_named(tmp_path: Path, text: str, me
 
 def test_a_script_has_no_second_space(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rank", str(script), "--gpu", "h200", "--space", "x.toml"]) == 2
-    assert "tune.py states its own space" in capsys.readouterr().err
+    assert "tune.py has its own space" in capsys.readouterr().err
 
 
 def cache_of(problem: Any, gpu: str, path: Path) -> int:
