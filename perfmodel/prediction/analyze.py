@@ -88,7 +88,7 @@ class ContentDigests:
 class Analysis(TimedResult):
     """What one launch does and how long it takes; ``prediction`` has counts, resources, occupancy and time.
 
-    ``instructions`` lists the memory instructions, those that waste most first; ``faults`` what the executed blocks did wrong;
+    ``instructions`` lists the memory instructions, the largest excess first; ``faults`` what the executed blocks did wrong;
     ``blocks`` says which blocks were looked at; ``standard_errors`` are those of counts that come from a sample of blocks.
     ``execution`` is what the time was predicted from, ``scenario`` the GPU, its clock and what else was assumed.
     """
@@ -258,7 +258,7 @@ def analyze(
         kernel: plain name, an instantiated template such as ``conv<5,2>``, or the mangled name; a file with one kernel and an
             object that is one need none.
         grid: blocks along x, y, z; what is left out is 1. For Triton also a function of arguments and constexprs by name.
-        block: threads along x, y, z; likewise. Triton states it.
+        block: threads along x, y, z; what is left out is 1. Not for Triton, which chooses it.
         args: one for each parameter in order: a spec (``"f32[1024]"``), an array, a NumPy scalar, a number, None for null, or a
             `TensorMap`.
         gpu: id, file or record of the GPU.
