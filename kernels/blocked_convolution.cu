@@ -53,6 +53,7 @@
 #define RUN_VECTORS (SLAB_CHANNELS * FILTER_TAPS / FILTER_VECTOR)
 #define RUN_PASSES ((RUN_VECTORS + FILTER_LANES - 1) / FILTER_LANES)
 #define FILTER_STEP (THREADS / FILTER_LANES)
+#define FILTERS_PAST_L1 (ASYNC_COPY && FILTER_VECTOR == 4)
 
 // Reads WORDS words from an address that is a multiple of ALIGNED words by the widest loads that it allows, none beyond the end.
 template <int WORDS, int ALIGNED> __device__ __forceinline__ void read(float *to, const float *from)
@@ -130,8 +131,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
 
-    // And of the filters: the run of taps of every FILTER_STEP-th output channel. Channels beyond the last repeat it; they reach
-    // only sums that are not stored.
+    // And of the filters: the run of taps of every FILTER_STEP-th output channel. Channels beyond the last are for sums that are
+    // not stored. They repeat the last, but where copies go past L1 the first ones: there all SMs would wait for the few lines of
+    // L2 that hold the last.
     const int run_lane = thread % FILTER_LANES;
     const int run_channel = thread / FILTER_LANES;
     int run_to[RUN_PASSES];
@@ -172,7 +174,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int first = 0; first < OUT_TILE; first += FILTER_STEP) {
             const int channel = run_channel + first;
-            const int known = CHANNEL_OVERHANG ? min(first_channel + channel, out_channels - 1) : first_channel + channel;
+            int known = first_channel + channel;
+            if (CHANNEL_OVERHANG)
+                known = min(FILTERS_PAST_L1 && known >= out_channels ? known - out_channels : known, out_channels - 1);
             if ((THREADS % FILTER_LANES == 0 || run_channel < FILTER_STEP) &&
                 (first + FILTER_STEP <= OUT_TILE || channel < OUT_TILE)) {
                 const float *const from = run_from + (long long)known * in_channels * FILTER_TAPS;
