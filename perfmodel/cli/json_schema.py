@@ -403,6 +403,67 @@ class Measure(Struct, kw_only=True, forbid_unknown_fields=True):
     records: list[Record]
 
 
+class TimedKernelObject(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A measured configuration; place is its rank by predicted time, from 1, null where it was drawn."""
+
+    config: Values
+    time_us: float
+    place: int | None
+
+
+class LibraryTime(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The fastest library function for a problem."""
+
+    name: str
+    time_us: float
+
+
+class ComparisonObject(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The fastest configuration of a problem, the predicted fastest, and libraries; ratios of times."""
+
+    gpu: str
+    family: str
+    problem_name: str
+    problem: Values
+    l2: str
+    best: TimedKernelObject
+    predicted_first: TimedKernelObject | None
+    library: LibraryTime
+    tf32_library: LibraryTime | None
+    libraries: int
+    library_over_best: float
+    library_over_predicted_first: float | None
+    predicted_first_over_best: float | None
+
+
+class MeasureProblems(Struct, kw_only=True, forbid_unknown_fields=True):
+    """`perfmodel measure --problems FILE.toml --json`: kernels beside libraries."""
+
+    comparisons: list[ComparisonObject]
+
+
+class TunedRunObject(Struct, kw_only=True, forbid_unknown_fields=True):
+    """One configuration that was measured; failure says why it has no time."""
+
+    config: Values
+    measured_us: float | None
+    predicted_us: float | None
+    failure: str | None
+
+
+class Tune(Struct, kw_only=True, forbid_unknown_fields=True):
+    """`perfmodel tune --json`: every run, and the fastest configuration; end is why tuning ended."""
+
+    kernel: str
+    gpu: str
+    candidates: int
+    measured: int
+    measured_before: int
+    end: str
+    best: Values | None
+    runs: list[TunedRunObject]
+
+
 OBJECTS: dict[str, Any] = {
     "predict": Predict,
     "analyze": Analyze,
@@ -417,6 +478,8 @@ OBJECTS: dict[str, Any] = {
     "sweep": Sweep,
     "fit": Fit,
     "measure": Measure,
+    "measure-problems": MeasureProblems,
+    "tune": Tune,
     "record": Record,
     "check-file": CheckTables,
     "sweep-file": SweepTables,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from perfmodel.cli.json_schema import OBJECTS
 from perfmodel.families.problem_list import ListedProblem
 from perfmodel.families.tiled_conv2d import TiledConv2d
-from perfmodel.validation.commands import MOST_REASONS, _show
+from perfmodel.validation.commands import MOST_REASONS, _show, _show_list
 
-RECORDS = Path(__file__).parents[2] / "validation" / "data" / "h200-problem.jsonl.gz"
+DATA = Path(__file__).parents[2] / "validation" / "data"
+RECORDS = DATA / "h200-problem.jsonl.gz"
 
 
 def test_what_has_no_time_is_said_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,3 +27,10 @@ def test_what_has_no_time_is_said_with_its_reason(capsys: pytest.CaptureFixture[
     lines = [line for line in printed.err.splitlines() if "have no time" in line]
     assert len(lines) == MOST_REASONS
     assert all("registers per thread" in line and f" of {len(found)} records" in line for line in lines)
+
+
+def test_comparisons_with_libraries_follow_their_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    _show_list(DATA / "h200-families.jsonl.gz", as_json=True)
+    found = msgspec.convert(json.loads(capsys.readouterr().out), OBJECTS["measure-problems"])
+    assert {one.l2 for one in found.comparisons} == {"cold", "warm"}
+    assert all(one.library_over_best > 0 for one in found.comparisons)

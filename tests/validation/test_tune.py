@@ -8,10 +8,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from perfmodel.cli.app import run
+from perfmodel.cli.json_schema import OBJECTS
 from perfmodel.errors import InputError
 from perfmodel.records.schema import FailureKind
 from perfmodel.records.tuning_cache import TunedRun, TuningCache, read_tuning_cache, write_tuning_cache
@@ -68,6 +70,7 @@ def test_a_replay_needs_no_gpu(whole: Path, capsys: pytest.CaptureFixture[str]) 
     assert found["measured"] == len(found["runs"]) < 40
     assert (found["end"], found["measured_before"]) == ("settled", 0)
     assert {one["failure"] for one in found["runs"] if one["measured_us"] is None} <= {"too many"}
+    assert len(msgspec.convert(found, OBJECTS["tune"]).runs) == found["measured"]
 
 
 def test_a_replay_says_what_was_found(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
