@@ -21,6 +21,7 @@ from .sm_costs import code_of, constant_lines, constant_sets, split_fma
 from .sm_loads import Loads, bulk_events, dram_share, fresh_requests, loads_of
 from .sm_model import SmModel, sm_model
 from .sm_records import Code, Machine, Paths, Run, Stall
+from .sm_sample import samples
 from .sm_tail import Pace, rest_cycles
 
 Floats = NDArray[np.float64]
@@ -30,6 +31,8 @@ SIMULATED_INSTRUCTIONS = 400_000
 SIMULATED_WAVES = 24
 """Blocks that are followed, in those that share an SM."""
 _LEAST_WAVES = 4
+_RATED_WAVES = 2
+"""Waves of blocks that say how an SM goes on; where they are too long to be followed to their ends, windows of them are."""
 _LONE_PART = 5
 """Part of the budget that a warp by itself is given."""
 _LEAST_FOLLOWED = 4
@@ -280,14 +283,52 @@ def _launch_cycles(
     gpu: Gpu,
     budget: int,
 ) -> tuple[Run, float]:
-    """The run of one SM, and the cycles of the launch."""
-    from .sm_run import simulate_sm
+    """The run of one SM, and the cycles of the launch.
 
+    Of blocks that are too long windows are followed, twice, shorter ones and longer ones: all further instructions take as long
+    as those by which they differ. What happens once, when a block begins and ends, counts once.
+    """
     average = blocks / gpu.sm_count
     resident = max(1, min(int(occupancy.blocks_per_sm), math.ceil(average)))
+    held = _held_blocks(traces, occupancy, resident, math.ceil(average))
+    whole = float(traces.instructions.mean())
+
+    def followed(part: WarpTraces) -> tuple[Run, float, float]:
+        own = float(part.length.sum()) / part.blocks
+        return *_followed_cycles(part, code, machine, average, occupancy, resident, held, gpu, budget), own
+
+    rated, least = (min(math.ceil(average), waves * held) for waves in (_RATED_WAVES, _LEAST_WAVES))
+    too_long = float(traces.length.sum()) / traces.blocks * rated > budget
+    found = samples(traces, budget / least) if too_long else None
+    if found is None:
+        run, cycles, own = followed(traces)
+        cycles *= whole / max(own, 1.0)
+    else:
+        (_, less, shorter), (run, cycles, own) = followed(found[0]), followed(found[1])
+        cycles += (cycles - less) * (whole - own) / (own - shorter)
+    if blocks > 1.0:
+        # over many waves the blocks that were not followed count as much as those that were, over few where they are longer
+        others = float(counts.warp_instructions) / (whole * blocks)
+        cycles *= others if average > _LEAST_WAVES * held else max(others, 1.0)
+    return run, cycles
+
+
+def _followed_cycles(
+    traces: WarpTraces,
+    code: Code,
+    machine: Machine,
+    average: float,
+    occupancy: Occupancy,
+    resident: int,
+    held: int,
+    gpu: Gpu,
+    budget: int,
+) -> tuple[Run, float]:
+    """The run of one SM, and the cycles of a launch of such blocks, of which an SM has so many on average."""
+    from .sm_run import simulate_sm
+
     paths = _paths(traces, gpu)
     followed = float(traces.length.sum()) / traces.blocks
-    held = _held_blocks(traces, occupancy, resident, math.ceil(average))
     most = max(_LEAST_WAVES * held, min(SIMULATED_WAVES * held, int(budget / max(followed, 1.0))))
     simulated = min(math.ceil(average), most)
     run = simulate_sm(code, paths, machine, resident, simulated, budget, held)
@@ -300,14 +341,7 @@ def _launch_cycles(
         homes = run.homes[run.left > 0] if run.left.any() else run.homes.ravel()
         pace = Pace.of(rate, min(run.warp_cycles(), alone.warp_cycles()), own, shared, homes)
     cycles = _whole(run, traces, pace, simulated, average, int(occupancy.warp_places), held, rate)
-    left = max(0.0, run.atomics - run.cycles)
-    whole = float(traces.instructions.mean())
-    cycles *= whole / max(followed, 1.0)
-    if blocks > 1.0:
-        # over many waves the blocks that were not followed count as much as those that were, over few where they are longer
-        others = float(counts.warp_instructions) / (whole * blocks)
-        cycles *= others if average > _LEAST_WAVES * held else max(others, 1.0)
-    return run, cycles + left
+    return run, cycles + max(0.0, run.atomics - run.cycles)
 
 
 def _held_blocks(traces: WarpTraces, occupancy: Occupancy, resident: int, blocks: int) -> int:
