@@ -133,6 +133,8 @@ class Program:
                 units.add(unit.index)
         return frozenset(units)
 
+    swapped_loads: frozenset[int] = frozenset()
+    """Loads of words that are swapped next where nobody has changed them: machine code has such for an atomic operation."""
     waiting: frozenset[int] = frozenset()
     """Units of loops that do nothing but poll memory; they are known of machine code alone."""
 

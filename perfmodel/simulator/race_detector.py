@@ -59,7 +59,7 @@ class Lanes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """A plain read, a plain write or an atomic operation of some lanes."""
+    """A plain read, a plain write, or an atomic operation, of which a read is a part, of some lanes."""
 
     lanes: Lanes
     instruction: int
@@ -87,9 +87,18 @@ class RaceDetector:
         stride: shared bytes of a block.
         barriers: named barriers.
         grain: bytes that every access is aligned to and a multiple of.
+        swapped: indices of loads that are parts of atomic operations.
     """
 
-    def __init__(self, watched: NDArray[np.bool_], threads: int, stride: int, barriers: int, grain: int) -> None:
+    def __init__(
+        self,
+        watched: NDArray[np.bool_],
+        threads: int,
+        stride: int,
+        barriers: int,
+        grain: int,
+        swapped: frozenset[int] = frozenset(),
+    ) -> None:
         self._watched = int(watched.sum())
         size, warps = stride // grain, threads // WARP_SIZE
         self._row = np.where(watched, np.cumsum(watched) - 1, -1)
@@ -103,6 +112,7 @@ class RaceDetector:
         self.stride = size
         self._looked_at: dict[Hashable, list[Any]] = {}
         """Stretches between barriers that are known, with what keeps the identities in their signatures alive."""
+        self.swapped = swapped
         self.undecided = False
         """Whether lanes of an instruction wrote to one place what was not computed."""
         self._kept: list[_Access | _WarpBarrier] = []
@@ -287,8 +297,9 @@ class RaceDetector:
         lanes.fault(kind, instruction, wrong.reshape(lanes.shape), detail)
 
     def read(self, lanes: Lanes, instruction: int, plan: Plan, offset: int, width: int) -> None:
-        """Take note of a plain read."""
-        self._keep(_Access(lanes, instruction, plan, offset, width, writes=False, atomic=False))
+        """Take note of a read, plain or of an atomic operation."""
+        atomic = instruction in self.swapped
+        self._keep(_Access(lanes, instruction, plan, offset, width, writes=False, atomic=atomic))
 
     def _read(self, reads: dict[Hashable, _Access]) -> None:
         """Look at reads between which nothing is written and no time passes, and forget them."""
@@ -306,8 +317,9 @@ class RaceDetector:
         parts = [self._accesses(event) for event in events]
         ends = np.cumsum([len(part[0]) for part in parts])
         index, block, thread, _ = (np.concatenate(column) for column in zip(*parts, strict=True))
+        atomic = np.repeat([event.atomic for event in events], [len(part[0]) for part in parts])
         missing = ~self.initialised[index]
-        race = self._unordered_write(index, block, thread)
+        race = self._unordered_write(index, block, thread) & ~(atomic & self.atomic[index])
         for event, end, part in zip(events, ends.tolist(), parts, strict=True) if (missing | race).any() else ():
             own = slice(end - len(part[0]), end)
             for kind, wrong in (
@@ -321,7 +333,7 @@ class RaceDetector:
                         written = f"that thread {int(self.writer[first])} wrote with no barrier between"
                         detail = f"reads {detail} {written}"
                     self._fault(event.lanes, kind, event.instruction, part[3][wrong], detail)
-        self._remember_read(index, block, thread)
+        self._remember_read(index[~atomic], block[~atomic], thread[~atomic])
 
     def _byte(self, index: Any) -> int:
         """Address of a place within its block's shared memory."""

@@ -365,6 +365,7 @@ def _run_batch(scheduler: Scheduler) -> bool:
             batch.shared_stride,
             BARRIERS,
             _grain(batch.environment),
+            scheduler.program.swapped_loads,
         )
     try:
         scheduler.run()

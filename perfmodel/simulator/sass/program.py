@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...ir.instruction import Space
 from ...machine_code.control_flow import innermost_loops
 from ...machine_code.instruction import MachineInstruction
-from ...machine_code.operands import Register
+from ...machine_code.operands import Address, Register
 from ...machine_code.program import CodeBlock, MachineCode, Transfer, reachable_blocks
 from ..faults import remedy
 from ..program import SyncScope, Unit
@@ -380,6 +380,26 @@ class MachineProgram:
         loops = [loop & self.reached for loop in innermost_loops([block.successors for block in self.blocks])]
         waiting = [loop for loop in loops if loop & polling and not loop & writing]
         return [frozenset(unit.index for unit in self.units if unit.block in loop) for loop in waiting]
+
+    @cached_property
+    def swapping(self) -> dict[int, Address]:
+        """Units that load a word of shared memory and swap it, over and over until nobody has changed it in between; its address.
+
+        Such are additions of floating-point numbers to shared memory.
+        """
+        found: dict[int, Address] = {}
+        for unit in self.units:
+            again = self.blocks[unit.block].first == unit.first and unit.index in self.successors(unit)
+            for instruction in self.instructions[unit.first : unit.first + len(unit.instructions)] if again else ():
+                if instruction.name == "ATOMS" and instruction.has("SPIN"):
+                    found[unit.index] = next(o for o in instruction.operands if isinstance(o, Address))
+        return found
+
+    @cached_property
+    def swapped_loads(self) -> frozenset[int]:
+        """Indices of the loads of those units."""
+        units = [self.units[place] for place in self.swapping]
+        return frozenset(unit.first + k for unit in units for k, i in enumerate(unit.instructions) if i.name == "LDS")
 
     @cached_property
     def unit_cycles(self) -> NDArray[np.int64]:

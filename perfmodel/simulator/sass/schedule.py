@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...core.constants import WARP_SIZE
 from ...errors import SimulationError
 from ...machine_code.instruction import MachineInstruction
+from ...machine_code.operands import Address
 from ...machine_code.program import Transfer
 from ...machine_code.schedule import warp_latencies
 from ..plan import Mask, rows_and_warps
@@ -31,8 +32,11 @@ from .clocks import Clocks
 from .convergence import Convergence
 from .parted_warps import PartedWarps, bits_of_warps
 from .program import MachineProgram, issued_again
+from .registers import number_of
 
 Values = NDArray[Any]
+SHARED_WORDS = 2**16
+"""More words than shared memory has."""
 
 
 class MachineScheduler(Scheduler):
@@ -61,7 +65,7 @@ class MachineScheduler(Scheduler):
         """Of the warps, where lanes may come to wait in a loop."""
 
     def _runs_together(self, place: int, mask: Mask | None) -> bool:
-        if self.held or not super()._runs_together(place, mask):
+        if self.held or place in self.program.swapping or not super()._runs_together(place, mask):
             return False
         scope = self.program.units[place].sync_scope
         of_warps = scope is SyncScope.WARP and self.tally.diverged and mask is not None
@@ -145,6 +149,40 @@ class MachineScheduler(Scheduler):
     # ---- who runs next
 
     def _choose(self, steps: int) -> tuple[int, Mask]:
+        place, lanes = self._next(steps)
+        address = self.program.swapping.get(place)
+        later = None if address is None else self._after_others(address, lanes)
+        if later is None or not later.any():
+            return place, lanes
+        left = self.pending.get(place)
+        self.pending[place] = later if left is None else later | left
+        return place, lanes & ~later
+
+    def _after_others(self, address: Address, lanes: Mask) -> Mask:
+        """Of lanes about to swap words of shared memory, those of warps that name a word which a warp before theirs names, too.
+
+        Between the load and the swap of one warp an H200 seldom lets another change the word: warps are not in step.
+        """
+        words = np.zeros((1, 1), np.int64)
+        for register, scale in ((address.base, address.scale), (address.uniform, 1)):
+            if register is not None and register.index is not None:
+                words = words + self.registers[number_of(register)].astype(np.int64) * scale
+        shape = np.broadcast_shapes(lanes.shape, words.shape, (1, self.batch.threads))
+        by_warp = (shape[0], shape[1] // WARP_SIZE, WARP_SIZE)
+        here = np.broadcast_to(lanes, shape).reshape(by_warp)
+        words = np.broadcast_to(words, shape).reshape(by_warp) >> 2
+        words = np.where(here, np.minimum(words - words[here].min(), SHARED_WORDS), 0)
+        named = np.zeros((shape[0], int(words.max()) + 1), np.bool_)
+        later = np.zeros(by_warp[:2], np.bool_)
+        for warp in range(by_warp[1]):
+            rows, columns = np.nonzero(here[:, warp])
+            own = words[rows, warp, columns]
+            later[rows[named[rows, own]], warp] = True
+            named[rows, own] = True
+        found: Mask = np.repeat(later, WARP_SIZE, axis=1) & lanes
+        return found
+
+    def _next(self, steps: int) -> tuple[int, Mask]:
         """As otherwise, but by clocks while lanes wait in a loop: these look again when the others have come as far."""
         if self.clocks is None or self.program.looking.isdisjoint(self.pending):
             return super()._choose(steps)

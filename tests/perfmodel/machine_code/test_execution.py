@@ -331,6 +331,36 @@ def test_generic_atomics_on_shared_memory(cast: str, architecture: str) -> None:
             assert on_shared == ((2, 2 * 4, 0) if shared else (0, 0, 2))
 
 
+SUMS_OF_WARPS = """
+extern "C" __global__ void k(float *out) {
+    __shared__ float sums[64];
+    if (threadIdx.x < 64) sums[threadIdx.x] = 0.0f;
+    __syncthreads();
+    atomicAdd(&sums[threadIdx.x % WORDS], 1.0f);
+    __syncthreads();
+    if (threadIdx.x < 64) out[threadIdx.x] = sums[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("words", [32, 64])
+def test_warps_that_add_floats_to_the_same_words_do_not_spoil_each_others_tries(words: int) -> None:
+    source = SUMS_OF_WARPS.replace("WORDS", str(words))
+    launch = Launch(grid_x=1, block_x=256)
+    simulation = run_machine_code(source, "sm_90", launch, [_blank(64, np.float32)], check=True)
+    assert simulation.outputs["out"].tolist() == [256 / words] * words + [0.0] * (64 - words)
+    # each of 8 warps loads and swaps once; two warps load the sums
+    assert (simulation.counts.shared_load_requests, simulation.counts.atomics) == (8 + 2, 8)
+    assert not simulation.faults  # the load before a swap is part of an atomic operation
+
+
+def test_an_addition_of_floats_races_with_a_store_that_no_barrier_parts_from_it() -> None:
+    others = SUMS_OF_WARPS.replace("x < 64) sums[threadIdx.x]", "x >= 192) sums[threadIdx.x - 192]", 1)
+    source = others.replace("__syncthreads();", "", 1).replace("WORDS", "64")
+    simulation = run_machine_code(source, "sm_90", Launch(grid_x=1, block_x=256), [_blank(64, np.float32)], check=True)
+    assert {fault.kind for fault in simulation.faults} == {FaultKind.SHARED_RACE}
+
+
 def test_an_addition_of_floats_in_shared_memory_compares_once_for_each_lane() -> None:
     source = """
 extern "C" __global__ void k(float *out) {
