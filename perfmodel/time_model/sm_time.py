@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from ..core.constants import CONSTANT_LINE_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
@@ -37,6 +38,8 @@ _LONE_PART = 5
 """Part of the budget that a warp by itself is given."""
 _LEAST_FOLLOWED = 4
 """Followed blocks from which on the first and the last of the grid are set apart."""
+_FAR_MORE = 2.0
+"""Times the instructions of the followed blocks from which on an average block is not like these."""
 _INSTRUCTIONS_PER_LINE = 8
 
 
@@ -92,6 +95,7 @@ def sm_seconds(
     model = model or sm_model()
     blocks_per_sm = int(occupancy.blocks_per_sm)
     counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
+    traces, launch = _working_blocks(traces, launch, counts, gpu)
     usual, lone_blocks = _usual_and_lone(traces, int(launch.blocks), gpu)
     if launch.blocks <= blocks_per_sm * gpu.sm_count:
         usual, lone_blocks = _longest_first(traces, usual, lone_blocks, math.ceil(float(launch.blocks) / gpu.sm_count))
@@ -157,6 +161,23 @@ def _usual_and_lone(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[list[int
     else:
         usual = list(range(1, traces.observed - 1))
     return usual, [one for one in range(traces.blocks) if one not in usual]
+
+
+def _working_blocks(traces: WarpTraces, launch: Launch, counts: Counts, gpu: Gpu) -> tuple[WarpTraces, Launch]:
+    """The traces and the launch of those blocks that work, where most blocks of a grid end at once.
+
+    The followed blocks then do far less than an average one. That with most instructions stands for as many as make up those of
+    the launch, if these keep all SMs busy.
+    """
+    usual, _ = _usual_and_lone(traces, int(launch.blocks), gpu)
+    total, most = float(counts.warp_instructions), int(traces.instructions.argmax())
+    average = total / float(launch.blocks)
+    working = round(total / max(float(traces.instructions[most]), 1.0))
+    idle = average > _FAR_MORE * float(traces.instructions[usual].mean())
+    if not idle or not gpu.sm_count <= working < launch.blocks or int(launch.cluster_x * launch.cluster_y) > 1:
+        return traces, launch
+    alone = structs.replace(traces.of_blocks([most]), observed=1, whole_grid=False)
+    return alone, replace(launch, grid_x=working, grid_y=1, grid_z=1)
 
 
 def _longest_first(traces: WarpTraces, usual: list[int], lone: list[int], together: int) -> tuple[list[int], list[int]]:

@@ -6,6 +6,7 @@ class (`BlockClasses`), and one of each kind of them is executed next.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,39 +54,103 @@ def counted_classes(runs: BlockRuns, blocks: int, places: int) -> CountedClasses
         totals=BlockTotals.of(places), stores=FirstStores(blocks), rest=np.arange(blocks), executed=0
     )
     keys = np.zeros(blocks, np.uint64)
-    read: set[int] = set()
-    written: set[int] = set()
     at_once = max(_LANES // int(runs.launch.threads_per_block), 1)
     # one block stands for all others; those that are wanted anyhow stand for themselves
     alone = np.setdiff1d(runs.unseen, [runs.watched.block])[: at_once - 1]
+    tried = _Tried(runs, found)
     for turn in range(_ROUNDS):
         kinds, executed, group = np.unique(keys, return_index=True, return_inverse=True)
+        left: Sequence[_Left] | None = None
         if not turn:
-            group[alone] = 1 + np.arange(len(alone))
-            executed = np.append(runs.watched.block, alone)
-        elif turn == 1 and len(alone) and len(found.rest) > _MOST_LEAVE * blocks:
-            # values of one class that cannot be followed make blocks leave the others, too
-            group, executed = np.zeros(len(found.rest), np.int64), np.array([len(found.rest) // 2])
-        elif len(kinds) > max(_OWN_KIND * len(found.rest), 1):
-            break
-        left: list[tuple[NDArray[np.int64], NDArray[np.uint64]]] = []
-        for begin in range(0, len(executed), at_once):
-            chosen = (group >= begin) & (group < begin + at_once)
-            place = np.cumsum(chosen) - 1
-            classes = BlockClasses(found.rest[chosen], group[chosen] - begin, place[executed[begin : begin + at_once]])
-            try:
-                _count(runs, classes, found)
-            except NotFollowedError:
+            left = _first_class(tried, alone)
+            if left is None:
                 return None
-            read |= classes.read
-            written |= classes.written
-            left.append((classes.blocks[classes.left], classes.keys[classes.left] + np.uint64(begin * _MIX % 2**64)))
-        found.rest = np.concatenate([part[0] for part in left])
-        keys = np.concatenate([part[1] for part in left])
+        else:
+            if turn == 1 and len(alone) and len(found.rest) > _MOST_LEAVE * blocks:
+                # values of one class that cannot be followed make blocks leave the others, too
+                group, executed = np.zeros(len(found.rest), np.int64), np.array([len(found.rest) // 2])
+            elif len(kinds) > max(_OWN_KIND * len(found.rest), 1):
+                break
+            left = ()
+            for begin in range(0, len(executed), at_once):
+                left += tried.each(group, executed, begin, min(begin + at_once, len(executed)))
+        found.rest = np.concatenate([np.zeros(0, np.int64), *(blocks for blocks, _ in left)])
+        keys = np.concatenate([np.zeros(0, np.uint64), *(keys for _, keys in left)])
         if not len(found.rest):
             break
+    found.rest = np.sort(np.concatenate([found.rest, *tried.unknown]))
+    read, written = tried.read, tried.written
+    if tried.unknown and (read or written):
+        return None
     # what decides may be what another block has written
     return None if read and (len(found.rest) or read & written) else found
+
+
+_Left = tuple[NDArray[np.int64], NDArray[np.uint64]]
+"""Blocks that left their classes, and keys of how they would have decided."""
+
+
+class _Tried:
+    """Counts classes as far as they can be followed; ``unknown`` are the blocks of those that cannot.
+
+    ``read`` and ``written`` are the buffers of the classes that were counted.
+    """
+
+    def __init__(self, runs: BlockRuns, found: CountedClasses) -> None:
+        self.runs, self.found = runs, found
+        self.read: set[int] = set()
+        self.written: set[int] = set()
+        self.unknown: list[NDArray[np.int64]] = []
+
+    def together(
+        self, group: NDArray[np.int64], executed: NDArray[np.int64], begin: int, end: int
+    ) -> tuple[_Left, ...] | None:
+        """Count the classes from one number to another in one run.
+
+        Where one of several cannot be followed, nothing is counted, and None comes back. If it is the only one, the blocks that
+        are left in it are unknown; those that left it before have shown how they differ.
+        """
+        chosen = (group >= begin) & (group < end)
+        place = np.cumsum(chosen) - 1
+        # what unknown blocks write and read is not known either
+        classes = BlockClasses(
+            self.found.rest[chosen], group[chosen] - begin, place[executed[begin:end]], apart=len(self.unknown) > 0
+        )
+        try:
+            _count(self.runs, classes, self.found)
+        except NotFollowedError:
+            self.runs.restart()
+            self.found.stores.forget()
+            if end - begin > 1:
+                return None
+            self.unknown.append(classes.blocks[~classes.left])
+        else:
+            self.read |= classes.read
+            self.written |= classes.written
+        return ((classes.blocks[classes.left], classes.keys[classes.left] + np.uint64(begin * _MIX % 2**64)),)
+
+    def each(self, group: NDArray[np.int64], executed: NDArray[np.int64], begin: int, end: int) -> tuple[_Left, ...]:
+        """The same, where each half of them is tried by itself if one of several cannot be followed."""
+        left = self.together(group, executed, begin, end)
+        if left is not None:
+            return left
+        middle = (begin + end) // 2
+        return self.each(group, executed, begin, middle) + self.each(group, executed, middle, end)
+
+
+def _first_class(tried: _Tried, alone: NDArray[np.int64]) -> Sequence[_Left] | None:
+    """Count the class of the block in the middle, beside blocks that stand for themselves if all of these can be followed.
+
+    None where all blocks stay in that class and it cannot be followed.
+    """
+    blocks, middle = len(tried.found.rest), tried.runs.watched.block
+    for others in (alone, alone[:0]) if len(alone) else (alone,):
+        group = np.zeros(blocks, np.int64)
+        group[others] = 1 + np.arange(len(others))
+        left = tried.together(group, np.append(middle, others), 0, 1 + len(others))
+        if left is not None:
+            break
+    return left if (left and len(left[0][0])) or not tried.unknown else None
 
 
 def _count(runs: BlockRuns, classes: BlockClasses, found: CountedClasses) -> None:

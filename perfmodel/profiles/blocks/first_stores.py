@@ -54,6 +54,10 @@ class FirstStores:
             self._lowest[blocks] = np.minimum(self._lowest[blocks], shifted)
         self._of_run.clear()
 
+    def forget(self) -> None:
+        """Forget what a run showed that did not come to its end."""
+        self._of_run.clear()
+
     def incomplete(self) -> None:
         """Note that some blocks are only estimated."""
         self.complete = False

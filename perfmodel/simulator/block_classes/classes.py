@@ -83,11 +83,13 @@ class BlockClasses:
         blocks: linear indices of the blocks, shape ``(n,)``.
         group: number of each block's class, from 0, shape ``(n,)``.
         executed: place of each class's executed block among the blocks, shape ``(classes,)``.
+        apart: whether it is unknown what other blocks do: then no value of a buffer may decide, and none may be stored.
     """
 
-    def __init__(self, blocks: Integers, group: Integers, executed: Integers) -> None:
+    def __init__(self, blocks: Integers, group: Integers, executed: Integers, *, apart: bool = False) -> None:
         self.blocks = blocks
         self.executed = executed
+        self._apart = apart
         self.keys = np.zeros(len(blocks), np.uint64)
         """How each block that left its class would have decided."""
         self.departures = 0
@@ -109,10 +111,13 @@ class BlockClasses:
         """Note, by first address, buffers whose values decide what is done, and buffers that are stored to.
 
         Raises:
-            NotFollowedError: one is both: what decides may be what another block has written.
+            NotFollowedError: one is both: what decides may be what another block has written. Or one is either, and it is
+                unknown what other blocks do.
         """
         self.read |= read
         self.written |= written
+        if self._apart and (self.read or self.written):
+            raise NotFollowedError("a buffer that other blocks may write or read")
         if not self.read.isdisjoint(self.written):
             raise NotFollowedError("values from a buffer that the launch writes")
 

@@ -415,6 +415,40 @@ def test_where_data_decide_all_blocks_are_executed() -> None:
     assert count_launch(code_of(DEPENDENT), launch, call(data=of_warps)).exact
 
 
+def few_work(blocks: int, working: int) -> tuple[Code, Launch, KernelCall, NDArray[np.int32]]:
+    trips = np.random.default_rng(5).integers(0, 40, working * 64).astype(np.int32)
+    code = code_of("if (b < m) {" + DEPENDENT.replace("const", "\nconst", 1) + "}")
+    return code, Launch(grid_x=blocks, block_x=64), call(m=working, data=trips), trips
+
+
+def test_blocks_that_end_at_once_are_counted_by_one_of_them_where_data_decide_what_the_others_do() -> None:
+    code, launch, arguments, trips = few_work(16_000, 300)
+    found = count_launch(code, launch, arguments)
+    longest = trips.reshape(-1, 32).max(axis=1)
+    assert found.counts.global_load_requests == len(longest) + longest.sum()
+    assert 300 < found.blocks_executed < 310
+    assert found.counts == count_launch(code, launch, arguments, all_blocks=True).counts
+
+
+def test_blocks_that_store_are_not_counted_apart_from_those_that_may_read_it() -> None:
+    body = "if (b >= m) data[t] = b; else {\n" + DEPENDENT + "}"
+    trips = np.full(64 * 64, 3, np.int32)
+    found = count_launch(code_of(body), Launch(grid_x=4000, block_x=64), call(m=64, data=trips))
+    assert found.blocks_executed == 4000
+    assert not found.exact
+
+
+def test_a_sample_is_drawn_from_blocks_that_are_not_known_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, launch, arguments, _ = few_work(16_000, 3000)
+    everything = count_launch(code, launch, arguments, all_blocks=True)
+    monkeypatch.setattr(launch_counts, "ALL_BLOCKS_INSTRUCTIONS", everything.counts.warp_instructions / 10)
+    found = count_launch(code, launch, arguments)
+    assert found.blocks_executed < 400
+    assert found.standard_errors is not None
+    assert found.standard_errors.warp_instructions < 0.05 * everything.counts.warp_instructions
+    assert abs(found.counts.warp_instructions / everything.counts.warp_instructions - 1.0) < 0.05
+
+
 def test_where_that_costs_too_much_a_sample_states_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     launch, arguments, _ = dependent(3000)
     code = code_of(DEPENDENT)
