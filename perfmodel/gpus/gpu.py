@@ -97,6 +97,7 @@ class Gpu:
     async_copy_cycles: Cost
     shared_lane_bytes_per_cycle: Cost
     wide_read_issue_cycles: Cost
+    wide_product_issue_cycles: Cost
     constant_cache_bytes: Positive
     constant_cache_ways: Positive
     constant_word_cycles: Rate

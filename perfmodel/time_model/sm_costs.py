@@ -263,6 +263,7 @@ def _product_reads(table: IssueTable, gpu: Gpu) -> Floats:
 def issue_slot_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     """Cycles of the issue slot: a third register of one bank takes one more where FP32 pipes are half as wide as a warp.
 
+    Loads of 16 bytes from shared memory and integer products of 64 bits may keep it for longer, too.
     A product of a warp keeps its scheduler for a part of the time that it holds tensor cores (`Gpu.tensor_issue_share`), and
     longer where another instruction follows it (`Gpu.tensor_switch_cycles`).
     """
@@ -270,8 +271,9 @@ def issue_slot_cycles(table: IssueTable, gpu: Gpu) -> Floats:
     switches = products & ~np.append(products[1:], False)
     of_products = gpu.tensor_issue_share * tensor_cycles(table, gpu) * products + gpu.tensor_switch_cycles * switches
     third = 0 if split_fma(gpu) else np.maximum(table.bank_reads.max(axis=1, initial=0) - 2, 0)
-    of_loads = np.where(table.shared_bytes >= _WIDE_READ_BYTES, gpu.wide_read_issue_cycles, 1.0)
-    return np.asarray(np.maximum(of_loads + third, of_products), np.float64)
+    alone = np.where(table.shared_bytes >= _WIDE_READ_BYTES, gpu.wide_read_issue_cycles, 1.0)
+    alone = np.where(table.pipe_passes > 1, gpu.wide_product_issue_cycles, alone)
+    return np.asarray(np.maximum(alone + third, of_products), np.float64)
 
 
 def _bank_reads(table: IssueTable, gpu: Gpu) -> Floats:

@@ -92,3 +92,9 @@ def test_a_product_keeps_its_scheduler() -> None:
     half, whole = of_parts["without copies and barriers, factors moved and not read"]["2 warps a scheduler"]
     assert 0.3 * among + 0.7 * last == pytest.approx(((whole - half) * 1980 / 16 / 2 - 572) / 240, rel=0.03)
     assert issue_slot_cycles(tf32, load_gpu("a100-pcie-40gb"))[0] == 1
+
+
+def test_a_product_of_64_bits_keeps_its_scheduler_on_hopper() -> None:
+    wide = replace(table("IMAD.WIDE", "IMAD", "FFMA"), pipe_passes=np.array([2, 1, 1]))
+    assert issue_slot_cycles(wide, H200).tolist() == [3.0, 1.0, 1.0]
+    assert issue_slot_cycles(wide, load_gpu("a100-pcie-40gb")).tolist() == [1.0, 1.0, 1.0]
