@@ -95,6 +95,7 @@ class Gpu:
     l1_cycles_per_wavefront: Rate
     l1_wavefront_latency_cycles: Rate
     async_copy_cycles: Cost
+    copied_bytes_per_cycle: Rate
     shared_lane_bytes_per_cycle: Cost
     wide_read_issue_cycles: Cost
     wide_product_issue_cycles: Cost

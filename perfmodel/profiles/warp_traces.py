@@ -48,6 +48,7 @@ class MemoryDemand:
         first_stores: Part of the stored sectors that the block has not stored before.
         partial_sectors: Sectors that a store writes in part.
         requests: Executions by the traced blocks.
+        past_l1: Sectors that L2 sends for an asynchronous copy past L1; 0 where that is not known.
     """
 
     wavefronts: Floats
@@ -56,6 +57,7 @@ class MemoryDemand:
     first_stores: Floats
     partial_sectors: Floats
     requests: Floats
+    past_l1: Floats
 
 
 class WarpTraces(Struct, frozen=True, kw_only=True):
@@ -155,7 +157,7 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         """The traces that `to_bytes` wrote."""
         with np.load(io.BytesIO(data)) as archive:
             table = _table(archive)
-            memory = MemoryDemand(**_unprefixed("memory", MemoryDemand, archive))
+            memory = _memory(archive)
             loads = _loads(archive)
             own = {name: archive[name] for name in _OWN}
             seen = {name: archive[f"patterns_{name}"] for name in _PATTERNS if f"patterns_{name}" in archive}
@@ -218,6 +220,13 @@ def _loads(archive: Mapping[str, Any]) -> LoadStreams:
     kept = {name for name in LoadStreams.__dataclass_fields__ if f"loads_{name}" in archive}
     known = {name: archive[f"loads_{name}"] for name in kept}
     return LoadStreams(**{"common": np.zeros_like(known["sectors"]), **known})
+
+
+def _memory(archive: Mapping[str, Any]) -> MemoryDemand:
+    """What instructions ask for; older archives do not say what L2 sends for copies past L1."""
+    kept = {name for name in MemoryDemand.__dataclass_fields__ if f"memory_{name}" in archive}
+    known = {name: archive[f"memory_{name}"] for name in kept}
+    return MemoryDemand(**{"past_l1": np.zeros_like(known["sectors"]), **known})
 
 
 def _prefixed(
@@ -432,7 +441,7 @@ def _stretches(paths: Sequence[BlockPath], lengths: Integers, warps: int) -> tup
 
 
 def _demand(instructions: int, observer: WarpObserver) -> MemoryDemand:
-    wavefronts, copied, lines, sectors, first_stores, partial, requests = np.zeros((7, instructions))
+    wavefronts, copied, lines, sectors, first_stores, partial, requests, past_l1 = np.zeros((8, instructions))
     for count in observer.counts.instructions():  # a generic access has one for each space that it reached
         index = count.instruction
         if count.action is Action.ASYNC_COPY and count.space is Space.SHARED:
@@ -451,6 +460,8 @@ def _demand(instructions: int, observer: WarpObserver) -> MemoryDemand:
         elif count.space in (Space.GLOBAL, Space.LOCAL):
             lines[index] += count.lines
             sectors[index] += count.sectors
+            if count.action is Action.ASYNC_COPY:
+                past_l1[index] += count.uncached_sectors
     for index, (passes, partly_written, stored) in observer.passes.found.items():
         wavefronts[index] += passes
         partial[index] = partly_written
@@ -463,6 +474,7 @@ def _demand(instructions: int, observer: WarpObserver) -> MemoryDemand:
         first_stores=first_stores,
         partial_sectors=partial / divisor,
         requests=requests,
+        past_l1=past_l1 / divisor,
     )
 
 

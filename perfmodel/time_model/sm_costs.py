@@ -12,7 +12,7 @@ from ..launch.launch import Launch
 from ..machine_code.issue_table import IssueTable, Pipe, Wait
 from ..machine_code.matrix_products import WARPGROUP_WARPS, TensorRate
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
-from .sm_loads import Loads, filled_for_stores, first_parts, is_atomic, is_load, misses
+from .sm_loads import Loads, copied_past_l1, filled_for_stores, first_parts, is_atomic, is_load, misses
 from .sm_model import SmModel
 from .sm_records import Code
 from .terms import atomic_seconds
@@ -49,6 +49,8 @@ def code_of(
     wait = np.where(distributed, int(Wait.SHARED), wait)
     asking = np.where(np.isin(wait, [Wait.GLOBAL_LOAD, Wait.ASYNC_COPY]), 1.0, asking)
     chance, sectors = misses(memory, wait, loads)
+    past_l1 = copied_past_l1(memory, table)
+    chance, sectors = np.where(past_l1 > 0, 1.0, chance), np.where(past_l1 > 0, past_l1, sectors)
     filled = 0.0 if warm else filled_for_stores(traces, counts, launch, gpu)
     write_cycles, written = store_cycles(memory, wait, counts, scale, active, filled, gpu, warm)
     on_a_word = lanes_on_a_word(memory, wait, counts, scale)
@@ -56,7 +58,7 @@ def code_of(
     data_cycles, latency = data_pipe(memory, wait, table.global_bytes, on_a_word, gpu)
     data_cycles = np.maximum(data_cycles, table.shared_bytes / gpu.shared_lane_bytes_per_cycle)
     copies = wait == Wait.ASYNC_COPY
-    data_cycles = np.where(copies & (table.past_l1 > 0), copies_past_l1(memory, gpu), data_cycles)
+    data_cycles = np.where(past_l1 > 0, copies_past_l1(memory, past_l1, gpu), data_cycles)
     # an archive that does not say which copies pass L1 by
     data_cycles = np.where(copies & (table.past_l1 < 0), memory.lines + memory.wavefronts, data_cycles)
     walk = np.full(len(table), -1)
@@ -83,13 +85,20 @@ def code_of(
         miss_chance=chance * asking,
         missed_bytes=sectors * SECTOR_BYTES,
         atomic_cycles=_atomics(memory, wait, counts, scale, active, gpu),
-        lines_per_byte=memory.lines / np.maximum(memory.sectors * SECTOR_BYTES, 1.0),
-        far_chance=np.where(wait == Wait.GLOBAL_ATOMIC, lacking_part(memory, wait, scale, filled), loads.again_far),
+        lines_per_byte=memory.lines / np.maximum(np.where(past_l1 > 0, past_l1, memory.sectors) * SECTOR_BYTES, 1.0),
+        far_chance=_far_chances(wait, past_l1, lacking_part(memory, wait, scale, filled), loads),
         write_cycles=asking * write_cycles,
         written_bytes=asking * written,
         constant_line=constant_lines(traces)[0][: len(table)],
         constant_walk=walk,
+        past_l1_bytes=past_l1 * SECTOR_BYTES,
     )
+
+
+def _far_chances(wait: NDArray[np.int64], past_l1: Floats, lacking: float, loads: Loads) -> Floats:
+    """Chance to wait for DRAM of what goes behind L1 again: L2 has what copies past L1 ask for a second time."""
+    again = np.where(past_l1 > 0, 0.0, loads.again_far)
+    return np.where(wait == Wait.GLOBAL_ATOMIC, lacking, again)
 
 
 def lanes_on_a_word(memory: MemoryDemand, wait: NDArray[np.int64], counts: Counts, scale: float) -> float:
@@ -129,13 +138,15 @@ def data_pipe(
     return cycles, np.where(wait == Wait.CONSTANT, first + (words - 1.0) * each - cycles, latency)
 
 
-def copies_past_l1(memory: MemoryDemand, gpu: Gpu) -> Floats:
-    """Cycles of the data pipe for each asynchronous copy of 16 bytes a lane, which L1 does not keep.
+def copies_past_l1(memory: MemoryDemand, sectors: Floats, gpu: Gpu) -> Floats:
+    """Cycles of the data pipe for each asynchronous copy of 16 bytes a lane, which L1 does not keep, and what L2 sends for it.
 
-    What L2 gives is put into shared memory as it comes through the SM's port: a pass of all banks takes as long as their bytes.
+    It is put into shared memory as it comes: all sectors one after the other, and each line and each pass of all banks no sooner
+    than as many bytes.
     """
-    arriving = SHARED_BANKS * BANK_BYTES / gpu.l2_port_bytes_per_cycle * memory.wavefronts
-    return np.asarray(np.maximum(np.maximum(memory.lines, arriving), 1.0), np.float64)
+    parts = SHARED_BANKS * BANK_BYTES * np.maximum(memory.lines, memory.wavefronts)
+    arriving = np.maximum(parts, SECTOR_BYTES * sectors) / gpu.copied_bytes_per_cycle
+    return np.asarray(np.maximum(arriving, 1.0), np.float64)
 
 
 def store_cycles(

@@ -12,7 +12,7 @@ from ..core.constants import SECTOR_BYTES
 from ..core.counts import Counts
 from ..gpus.gpu import Gpu
 from ..launch.launch import Launch
-from ..machine_code.issue_table import Wait
+from ..machine_code.issue_table import IssueTable, Wait
 from ..profiles.load_streams import CUT, LoadStreams
 from ..profiles.warp_traces import MemoryDemand, WarpTraces
 
@@ -24,7 +24,8 @@ class Loads:
     """Chances of loads to be missed by L1 and to wait for DRAM.
 
     Of sectors that a block asks for first, its own and those that are ``common`` to blocks all over the grid, and of sectors that
-    it asks for ``again``. L2 is asked for the part ``bulk_asked`` of what bulk copies bring: some answers serve several SMs.
+    it asks for ``again``. L2 is asked for the part ``bulk_asked`` of what bulk copies bring, and for ``copies_asked`` of what
+    asynchronous copies past L1 do: some answers serve several SMs. ``behind_l1``: sectors of the launch that go there.
     """
 
     first_missed: float
@@ -36,6 +37,8 @@ class Loads:
     again: float
     again_far: float
     bulk_asked: float = 1.0
+    copies_asked: float = 1.0
+    behind_l1: float = 0.0
 
 
 def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: int, gpu: Gpu) -> Loads:
@@ -44,7 +47,8 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
     What a block shares with blocks all over the grid stays in L1 while what it asks for alone comes and goes: L1 misses the
     latter first. Blocks of the first wave ask together for what nobody has read before, so that others than the first wait for
     it, too; no block waits for more than DRAM gives in all. Of a pair of sectors that DRAM gives together, the second one is in
-    L2; so is what a block has asked for before, as long as its first requests account for all that DRAM gives.
+    L2; so is what a block has asked for before, as long as its first requests account for all that DRAM gives. Asynchronous
+    copies past L1 always go behind it, also where counts are of L2 alone, whose answers may serve several SMs.
     """
     memory, loads, wait = traces.memory, traces.loads, traces.table.wait
     bulk = _bulk_loads(traces)
@@ -60,16 +64,30 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
     first = own + of_all
     asked = scale * (float((memory.requests * memory.sectors) @ is_load(wait)) + bulk.own_sectors + bulk.common_sectors)
     missed = min(missed_sectors(counts), asked)
+    copied = scale * float(memory.requests @ copied_past_l1(memory, traces.table))
+    of_copies = _first_of_copies(traces)[:end] if copied else np.zeros(end, np.bool_)
+    own_copied = followed_scale * float(loads.sectors[:end][~common & of_copies].sum())
+    all_copied = followed_scale * float(loads.sectors[:end][common & of_copies].sum())
+    behind, of_l1 = missed_sectors(counts), float(counts.l1_missed_sectors)
+    copies_asked = min(1.0, float(counts.l2_read_sectors) / max(of_l1 or asked, 1.0))
+    if copied and of_l1:  # what copies bring is among them
+        asked -= scale * float((memory.requests * memory.sectors) @ (copied_past_l1(memory, traces.table) > 0))
+        own, of_all, missed = own - own_copied, of_all - all_copied, max(0.0, missed - copied)
+        first, own_copied, all_copied = own + of_all, 0.0, 0.0
     first_missed = min(1.0, missed / own) if own else 0.0
     common_missed = min(1.0, max(0.0, missed - own) / of_all) if of_all else 0.0
+    if copied and not of_l1:
+        behind = copied + first_missed * (own - own_copied) + common_missed * (of_all - all_copied)
     again = max(0.0, missed - first) / max(asked - first, 1.0)
     of_stores = filled_for_stores(traces, counts, launch, gpu)
     fills = (float(counts.dram_read_bytes) / SECTOR_BYTES - of_stores) / gpu.l2_fill_sectors
     fresh = followed_scale * fresh_requests(loads, gpu)[:end]
-    own_fresh = float(fresh[~common].sum()) + scale * bulk.own_fresh
-    common_fresh = float(fresh[common].sum()) + scale * bulk.common_fresh
+    own_fresh = float(fresh[~common & ~of_copies].sum()) + scale * bulk.own_fresh
+    common_fresh = float(fresh[common & ~of_copies].sum()) + scale * bulk.common_fresh
+    own_missing = first_missed * own_fresh + float(fresh[~common & of_copies].sum())
+    common_missing = common_missed * common_fresh + float(fresh[common & of_copies].sum())
     far, joint, given = [], [], max(0.0, fills)
-    for missing, least in ((first_missed * own_fresh, 1.0), (common_missed * common_fresh, _most_common(traces, gpu))):
+    for missing, least in ((own_missing, 1.0), (common_missing, _most_common(traces, gpu))):
         share = min(1.0, max(0.0, fills) / max(missing, 1.0))
         far.append(share)
         joint.append(min(1.0, given / least) * (1.0 - share) / waves)
@@ -84,6 +102,8 @@ def loads_of(traces: WarpTraces, counts: Counts, launch: Launch, blocks_per_sm: 
         common_joint=joint[1],
         again=min(1.0, again),
         bulk_asked=min(1.0, missed / first) if first else 1.0,
+        copies_asked=copies_asked,
+        behind_l1=behind,
         again_far=min(1.0, left / (missed - first)) if missed > first else 0.0,
     )
 
@@ -153,10 +173,32 @@ def missed_sectors(counts: Counts) -> float:
     return max(float(counts.l1_missed_sectors), float(counts.l2_read_sectors))
 
 
-def dram_share(counts: Counts, gpu: Gpu) -> float:
+def dram_share(loads: Loads, counts: Counts, gpu: Gpu) -> float:
     """Bytes that DRAM gives for each byte behind L1."""
-    missed = missed_sectors(counts) * SECTOR_BYTES
+    missed = loads.behind_l1 * SECTOR_BYTES
     return min(float(gpu.l2_fill_sectors), float(counts.dram_read_bytes) / missed) if missed else 0.0
+
+
+def copied_past_l1(memory: MemoryDemand, table: IssueTable) -> Floats:
+    """Sectors that L2 sends for each asynchronous copy past L1, which keeps none of them; 0 for other instructions.
+
+    A sector whose halves go to different sectors of shared memory is sent for each of them (`uncached_copy_sectors`). Archives
+    that do not say so have as many as are touched.
+    """
+    copies = (table.wait == Wait.ASYNC_COPY) & (table.past_l1 > 0)
+    return np.where(copies, np.where(memory.past_l1 > 0, memory.past_l1, memory.sectors), 0.0)
+
+
+def _first_of_copies(traces: WarpTraces) -> NDArray[np.bool_]:
+    """Which groups of sectors are asked for by copies past L1."""
+    loads = traces.loads
+    ends = loads.offsets[np.arange(traces.blocks + 1) * traces.warps_per_block]
+    block = np.repeat(np.arange(traces.blocks), np.diff(ends))
+    known = (loads.instruction != CUT) & (loads.group >= 0)
+    copies = known & (copied_past_l1(traces.memory, traces.table) > 0)[np.where(known, loads.instruction, 0)]
+    found = np.zeros(int(loads.group_offsets[-1]), np.bool_)
+    found[loads.group_offsets[block[copies]] + loads.group[copies]] = True
+    return found
 
 
 def first_parts(memory: MemoryDemand, wait: NDArray[np.int64]) -> Floats:

@@ -45,7 +45,7 @@ class Code(NamedTuple):
     ``lines_per_byte``: the lines that a request touches, for each byte of its sectors. A store takes ``write_cycles`` on its
     way to L2; ``written_bytes`` of it go to DRAM. A reduction takes ``atomic_cycles`` of the place of L2 that does most of
     them. ``constant_line`` is the line of constants that stands in the instruction, ``constant_walk`` the walk of one that
-    reads them by index, -1 for others.
+    reads them by index, -1 for others. ``past_l1_bytes`` come for an asynchronous copy past L1, 0 for others.
     """
 
     pipe: Integers
@@ -70,6 +70,7 @@ class Code(NamedTuple):
     written_bytes: Floats
     constant_line: Integers
     constant_walk: Integers
+    past_l1_bytes: Floats
 
 
 class Paths(NamedTuple):
@@ -132,7 +133,8 @@ class Machine(NamedTuple):
 
     A warp goes on ``phase_latency`` after the end of the phase that it waits for. The engine of bulk copies takes
     ``bulk_bytes_per_cycle``, and begins the first one ``bulk_first_cycles`` later.
-    What comes passes the SM's port to L2; L2 is asked for the part ``bulk_asked`` of it, as some answers serve several SMs.
+    What comes passes the SM's port to L2; L2 is asked for the part ``bulk_asked`` of it, as some answers serve several SMs;
+    of what asynchronous copies past L1 bring for ``copies_asked``.
     Copies to global memory leave the SM at ``store_bytes_per_cycle``, and the part ``bulk_written`` of them goes on to DRAM.
     A warp goes on ``product_latency`` after tensor cores have done the last product of a warpgroup that it waits for.
     """
@@ -196,6 +198,7 @@ class Machine(NamedTuple):
     store_bytes_per_cycle: float
     bulk_port_bytes_per_cycle: float
     bulk_asked: float
+    copies_asked: float
     bulk_written: float
     product_latency: float
 

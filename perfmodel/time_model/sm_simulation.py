@@ -125,7 +125,8 @@ def _access(code: Code, machine: Machine, memory: Memory, index: int, first: boo
         far[index] -= 1.0
     missed = code.missed_bytes[index]
     ahead = 0.0 if waits else NEVER
-    came = _behind_l1(machine, start, missed, missed * code.lines_per_byte[index], ahead, servers)
+    lines, past_l1 = missed * code.lines_per_byte[index], code.past_l1_bytes[index] > 0.0
+    came = _behind_l1(machine, start, missed, lines, ahead, past_l1, servers)
     if wait == _ATOMIC:
         came = max(came, _behind_stores(machine, servers) + machine.l2_latency) + code.latency[index]
     return came, read
@@ -139,17 +140,18 @@ def _behind_stores(machine: Machine, servers: Floats) -> float:
 
 @compiled
 def _behind_l1(
-    machine: Machine, start: float, missed_bytes: float, lines: float, ahead: float, servers: Floats
+    machine: Machine, start: float, missed_bytes: float, lines: float, ahead: float, past_l1: bool, servers: Floats
 ) -> float:
     """When L2 or DRAM has answered a request: the later the more of the time it has been busy.
 
-    L1 asks for one line after the other, and each that comes takes its data pipe again.
+    L1 asks for one line after the other, and each that comes takes its data pipe again. Copies past L1 have taken it already.
     """
-    filled = lines * machine.fill_cycles
+    filled = 0.0 if past_l1 else lines * machine.fill_cycles
+    asked = missed_bytes * (machine.copies_asked if past_l1 else 1.0)
     servers[DATA] = max(servers[DATA], start) + filled
-    taken = max(missed_bytes / machine.l2_bytes_per_cycle, lines * machine.miss_cycles)
+    taken = max(asked / machine.l2_bytes_per_cycle, lines * machine.miss_cycles)
     servers[L2] = max(servers[L2], start) + taken
-    servers[L2_BUSY] += missed_bytes / machine.l2_share
+    servers[L2_BUSY] += asked / machine.l2_share
     moved = missed_bytes * machine.dram_share / machine.dram_bytes_per_cycle
     places = 1.0
     if lines > 0.0:  # a sector of each line, and not more
@@ -162,8 +164,9 @@ def _behind_l1(
 @compiled
 def _touch(
     machine: Machine,
-    sectors: int,
+    size: float,
     lines: float,
+    past_l1: bool,
     fresh: int,
     common: int,
     start: float,
@@ -173,13 +176,13 @@ def _touch(
     met: Floats,
     slot: int,
 ) -> float:
-    """When the sectors of a group are there that a block asks for first; ``hit``: if L1 has them.
+    """When the bytes of a group are there that a block asks for first; ``hit``: if L1 has them, which copies past it never find.
 
     ``joint``: other blocks of the SM began with this one, so that what it finds in L1 they have just asked for: it waits with
     them.
     """
     firsts = memory.firsts[common]
-    firsts[0] += machine.common_missed if common else machine.first_missed
+    firsts[0] += 1.0 if past_l1 else machine.common_missed if common else machine.first_missed
     missed = firsts[0] >= 1.0 - 1e-9
     if missed:
         firsts[0] -= 1.0
@@ -190,7 +193,7 @@ def _touch(
         ahead = ahead_of_dram(machine, memory, met, slot, common, 1 if missed else 2, start)
     if not missed:
         return max(hit, start + max(machine.l2_latency, machine.dram_latency - ahead))
-    return max(hit, _behind_l1(machine, start, sectors * SECTOR_BYTES, lines, ahead, memory.servers))
+    return max(hit, _behind_l1(machine, start, size, lines, ahead, past_l1, memory.servers))
 
 
 @compiled
@@ -322,9 +325,13 @@ def _serve(
     if first:
         sectors, fresh, common = paths.group_sectors[number], paths.group_fresh[number], paths.group_common[number]
         hit = servers[DATA] + machine.l1_latency
-        lines = sectors * SECTOR_BYTES * code.lines_per_byte[index]
+        past_l1 = code.past_l1_bytes[index] > 0.0
+        size = code.past_l1_bytes[index] if past_l1 else float(sectors * SECTOR_BYTES)
+        lines = size * code.lines_per_byte[index]
         joint = resident > 1 and places[warp, AGE] < resident
-        arrive[group] = _touch(machine, sectors, lines, fresh, common, start, hit, joint, memory, sm.blocks.met, slot)
+        arrive[group] = _touch(
+            machine, size, lines, past_l1, fresh, common, start, hit, joint, memory, sm.blocks.met, slot
+        )
     if group != _ANY_GROUP:
         result = max(result, arrive[group] + code.latency[index])
     if follows:

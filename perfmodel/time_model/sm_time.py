@@ -231,7 +231,7 @@ def _machine(
         l2_bytes_per_cycle=min(float(gpu.l2_port_bytes_per_cycle), l2_share),
         l2_share=l2_share,
         dram_bytes_per_cycle=_dram_bytes_per_s(traces, counts, float(launch.blocks), gpu, warm) / active / clock,
-        dram_share=dram_share(counts, gpu),
+        dram_share=dram_share(loads, counts, gpu),
         dram_scattered_cost=1.0 / gpu.dram_scattered_share,
         first_missed=loads.first_missed,
         first_far=loads.first_far,
@@ -274,6 +274,7 @@ def _machine(
         store_bytes_per_cycle=store_rate,
         bulk_port_bytes_per_cycle=float(gpu.l2_port_bytes_per_cycle),
         bulk_asked=loads.bulk_asked,
+        copies_asked=loads.copies_asked,
         bulk_written=0.0 if warm else _bulk_written(traces, counts, launch),
         product_latency=warp_latencies().product,
     )

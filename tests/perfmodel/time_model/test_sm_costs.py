@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from perfmodel.profiles.warp_traces import MemoryDemand
 from perfmodel.time_model.sm_costs import atomic_cycles, copies_past_l1, data_pipe, lanes_on_a_word, store_cycles
 
 H200 = load_gpu("h200")
+DATA = Path(__file__).parents[3] / "validation" / "data"
 SHAPES = ((1.0, 4.0), (32.0, 32.0))
 """Lines and sectors of a request: 32 neighbouring words, and each word in a line of its own."""
 WORDS = np.full(2, 4)
@@ -27,7 +29,13 @@ def demand(requests: float = 1.0) -> MemoryDemand:
     lines, sectors = np.array(SHAPES).T
     none = np.zeros(len(SHAPES))
     return MemoryDemand(
-        wavefronts=none, lines=lines, sectors=sectors, first_stores=none, partial_sectors=none, requests=none + requests
+        wavefronts=none,
+        lines=lines,
+        sectors=sectors,
+        first_stores=none,
+        partial_sectors=none,
+        requests=none + requests,
+        past_l1=none,
     )
 
 
@@ -73,7 +81,7 @@ def test_all_sms_together_add_to_lines_and_to_words_as_fast_as_measured() -> Non
     assert returned[0] / 132 / H200.boost_clock_hz == pytest.approx(60.7e-12, rel=0.1)  # 540,672 lines in 32.8 us
 
 
-STRIDED = json.loads((Path(__file__).parents[3] / "validation" / "data" / "h200-strided-stores.json").read_text())
+STRIDED = json.loads((DATA / "h200-strided-stores.json").read_text())
 """Micro-benchmark ``sector_parts``: stores of words of rows; each store writes the next part of the sectors of the one before."""
 
 
@@ -92,6 +100,7 @@ def test_parts_of_sectors_take_what_was_measured_by_how_many_share_a_line(run: d
         first_stores=first,
         partial_sectors=rows * one,
         requests=one,
+        past_l1=0.0 * one,
     )
     wait = np.full(parts, int(Wait.GLOBAL_STORE))
     cycles, _ = store_cycles(stored, wait, Counts(), 1.0, 132.0, 0.0, H200, True)
@@ -100,20 +109,42 @@ def test_parts_of_sectors_take_what_was_measured_by_how_many_share_a_line(run: d
     assert cycles.mean() == pytest.approx(measured, rel=0.35)
 
 
-@pytest.mark.parametrize(("passes", "lines", "cycles"), [(4, 4, 8), (8, 4, 16), (2, 2, 4), (1, 8, 8)])
-def test_copies_past_l1_take_what_the_port_to_l2_takes(passes: int, lines: int, cycles: int) -> None:
-    """A pass of 128 bytes takes two cycles at 64 bytes a cycle; a line no less than one."""
-    assert H200.l2_port_bytes_per_cycle == 64
-    passing, touched = np.array([float(passes)]), np.array([float(lines)])
+COPIES = json.loads(gzip.decompress((DATA / "h200-copy-pipe.json.gz").read_bytes()))
+"""Micro-benchmark ``copy_pipe``: four copies of 512 bytes a warp and step, sources ``shift`` bytes from a line."""
+
+
+@pytest.mark.parametrize(("shift", "sectors", "parts"), [(0, 16, 4), (16, 32, 8)])
+def test_copies_past_l1_take_what_all_that_l2_sends_takes(shift: int, sectors: int, parts: int) -> None:
+    """Half a sector off its target a copy takes twice as long: its sectors are sent twice, and a pass takes two lines."""
+    lines, sent = np.array([float(parts)]), np.array([float(sectors)])
     copies = MemoryDemand(
-        wavefronts=passing,
-        lines=touched,
-        sectors=4 * touched,
-        first_stores=touched,
-        partial_sectors=touched,
-        requests=touched,
+        wavefronts=np.full(1, 4.0),
+        lines=lines,
+        sectors=sent,
+        first_stores=lines,
+        partial_sectors=lines,
+        requests=lines,
+        past_l1=sent,
     )
-    assert copies_past_l1(copies, H200)[0] == cycles
+    named = (dict(zip(COPIES["columns"], run, strict=True)) for run in COPIES["runs"])
+    wanted = {"bytes": 16, "cached": 0, "reads": 0, "shift": shift, "grid": 8, "warps": 8}
+    (measured,) = (run["cycles"] / 4 for run in named if wanted.items() <= run.items())
+    assert copies_past_l1(copies, sent, H200)[0] == pytest.approx(measured, rel=0.02)
+
+
+def test_conflicts_of_banks_make_copies_past_l1_slower() -> None:
+    """Eight passes of four lines take as long as eight lines."""
+    four, eight, none = np.full(1, 4.0), np.full(1, 8.0), np.zeros(1)
+    copies = MemoryDemand(
+        wavefronts=eight,
+        lines=four,
+        sectors=4 * four,
+        first_stores=none,
+        partial_sectors=none,
+        requests=four,
+        past_l1=4 * four,
+    )
+    assert copies_past_l1(copies, 4 * four, H200)[0] == 8 * 128 / H200.copied_bytes_per_cycle
 
 
 @pytest.mark.parametrize(("passes", "measured"), [(1, 2.89), (4, 5.66), (8, 10.13), (16, 19.15), (32, 36.1)])
@@ -121,7 +152,13 @@ def test_copies_through_l1_take_the_passes_of_their_banks(passes: int, measured:
     """Cycles of a copy of 4 bytes a lane, 12 warps that copy what L1 holds (`h200-bulk-copies.json.gz`)."""
     shape = np.array([float(passes)])
     copies = MemoryDemand(
-        wavefronts=shape, lines=shape, sectors=shape, first_stores=shape, partial_sectors=shape, requests=shape
+        wavefronts=shape,
+        lines=shape,
+        sectors=shape,
+        first_stores=shape,
+        partial_sectors=shape,
+        requests=shape,
+        past_l1=0.0 * shape,
     )
     cycles, _ = data_pipe(copies, np.array([int(Wait.ASYNC_COPY)]), WORDS[:1], 1.0, H200)
     assert cycles[0] == pytest.approx(measured, rel=0.07)

@@ -76,6 +76,7 @@ QUIET = Machine(
     bulk_first_cycles=0.0,
     bulk_port_bytes_per_cycle=64.0,
     bulk_asked=1.0,
+    copies_asked=1.0,
     store_bytes_per_cycle=32.0,
     bulk_written=0.0,
     product_latency=50.0,
@@ -110,6 +111,8 @@ class Step:
     constant: int = -1
     walk: int = -1
     left: int = 0
+    past_l1: float = 0.0
+    """Bytes that come past L1."""
 
 
 def code_of(program: list[Step]) -> Code:
@@ -142,6 +145,7 @@ def code_of(program: list[Step]) -> Code:
         written_bytes=column("written"),
         constant_line=column("constant", np.int64),
         constant_walk=column("walk", np.int64),
+        past_l1_bytes=column("past_l1"),
     )
 
 
@@ -549,6 +553,21 @@ def test_copies_run_ahead_by_the_groups_that_a_wait_leaves(left: int) -> None:
     steps = [copy, group, Step(wait=Wait.COPY_WAIT, left=left), Step(stall=100)]
     found = run(steps, loops=80, loads=loads_of([list(range(80))], 64))
     assert found.finished[-1] / 80 == pytest.approx(max(103, (232 + 101) / (left + 1)), rel=0.04)
+
+
+@pytest.mark.parametrize(("sent", "asked"), [(2048.0, 1.0), (4096.0, 1.0), (4096.0, 0.5)])
+def test_copies_past_l1_always_bring_what_l2_sends(sent: float, asked: float) -> None:
+    """Also of a group that has come; L2 is asked for a part of it where its answers serve other SMs, too."""
+    copy = Step(wait=Wait.ASYNC_COPY, past_l1=sent, behind=sent, misses=1.0)
+    found = run(
+        [copy, Step(wait=Wait.COPY_GROUP), Step(wait=Wait.COPY_WAIT)],
+        loops=10,
+        loads=loads_of([[0] * 10], 64),
+        first_missed=0.0,
+        copies_asked=asked,
+        fill_cycles=100.0,
+    )
+    assert found.finished[-1] == pytest.approx(10 * (200 + sent * asked / 64), rel=0.05)
 
 
 def test_a_group_that_has_come_is_in_l1() -> None:
