@@ -44,7 +44,7 @@ GPU_IDS = (
     "rtx-5090",
 )
 """From which the GPU of a member is drawn: at least one of each generation, most often the one with most measurements."""
-LONGEST_WARP_INSTRUCTIONS = 15_000
+LONGEST_WARP_INSTRUCTIONS = 60_000
 """Known instructions of a warp beyond which a member takes seconds to execute; longer ones are alike."""
 LONGEST_CODE_INSTRUCTIONS = 1_500
 """Known instructions of code beyond which a member takes long to compile; one of ten is taken all the same."""
@@ -99,43 +99,47 @@ class Member:
 
 
 def drawn_members(own: Family[Any, Any], wanted: Mapping[str, int], seed: int) -> list[Member]:
-    """Members of the space of random problems, products of the space equally likely, until each design has as many as wanted.
+    """Members of random problems until each design has as many as wanted; a problem's products of a design are equally likely.
 
-    More members with the same seed hold the fewer.
+    More members with the same seed hold the fewer, and those of one design are the same whatever others are drawn.
     """
-    rng, missing, found = np.random.default_rng(seed), dict(wanted), list[Member]()
-    for _ in range(MOST_DRAWS * sum(wanted.values())):
-        if not any(missing.values()):
-            break
-        member = _drawn(own, rng)
-        if member is None:
-            continue
-        design, traits = member.traits()
-        long = rng.random() < 0.9 and np.max(traits.code_instructions) > LONGEST_CODE_INSTRUCTIONS
-        if not long and np.max(traits.warp_instructions) <= LONGEST_WARP_INSTRUCTIONS and missing.get(design, 0):
-            missing[design] -= 1
-            found.append(member)
+    found = list[Member]()
+    for design, number in wanted.items():
+        rng, members = np.random.default_rng([seed, *design.encode()]), list[Member]()
+        for _ in range(MOST_DRAWS * number):
+            if len(members) == number:
+                break
+            member = _drawn(own, design, rng)
+            if member is None:
+                continue
+            _, traits = member.traits()
+            long = rng.random() < 0.9 and np.max(traits.code_instructions) > LONGEST_CODE_INSTRUCTIONS
+            if not long and np.max(traits.warp_instructions) <= LONGEST_WARP_INSTRUCTIONS:
+                members.append(member)
+        found += members
     return found
 
 
-def _drawn(own: Family[Any, Any], rng: np.random.Generator) -> Member | None:
-    """A member that can run and has a design, None where the drawn one cannot or has none."""
+def _drawn(own: Family[Any, Any], design: str, rng: np.random.Generator) -> Member | None:
+    """A member of a design that can run, None where the drawn problem has none or the drawn member cannot."""
     try:
         problem = drawn_problem(own.name, rng)
     except InputError:
         return None
     gpu = load_gpu(str(rng.choice(GPU_IDS)))
-    products = own.space(problem, gpu).products
-    product = products[int(rng.integers(len(products)))]
-    at = int(rng.integers(len(product)))
-    batch = product.batch(at, at + 1)
-    registers = np.full(1, ASSUMED_REGISTERS, np.int32)
-    can_run = feasibility(own.launch(problem, batch, gpu), registers, gpu, own.checks(problem, batch, gpu))
-    if can_run.reason_codes[0] != FITS or own.redundant(problem, batch, gpu)[0]:
-        return None
-    if own.design_traits(problem, batch, gpu) is None:
-        return None
-    return Member(family=own, problem=problem, configuration=batch.configuration(0), gpu_id=gpu.id)
+    products = own.whole_space(problem, gpu).products
+    for index in rng.permutation(len(products)):
+        product = products[int(index)]
+        at = int(rng.integers(len(product)))
+        batch = product.batch(at, at + 1)
+        if own.design_of(problem, batch, gpu) != design:
+            continue
+        registers = np.full(1, ASSUMED_REGISTERS, np.int32)
+        can_run = feasibility(own.launch(problem, batch, gpu), registers, gpu, own.checks(problem, batch, gpu))
+        if can_run.reason_codes[0] != FITS or own.redundant(problem, batch, gpu)[0]:
+            return None
+        return Member(family=own, problem=problem, configuration=batch.configuration(0), gpu_id=gpu.id)
+    return None
 
 
 def compiled_members(
@@ -166,30 +170,35 @@ def compiled_members(
     return found
 
 
-def tables(members: Sequence[Member], profiles: Sequence[KernelProfile]) -> list[MemberTable]:
-    """A table for each design among the members, with lengths learned from it."""
+def tables(
+    members: Sequence[Member], profiles: Sequence[KernelProfile], kept: Mapping[str, MemberTable] | None = None
+) -> list[MemberTable]:
+    """A table for each design among the members, with lengths learned from it; those of tables that are kept come first."""
     rows = [member_values(member, profile) for member, profile in zip(members, profiles, strict=True)]
     found = []
     for design in sorted({row[0] for row in rows}):
         own = [i for i, row in enumerate(rows) if row[0] == design]
+        lines = [members[i].to_json() for i in own]
         points = np.array([list(rows[i][1].values()) for i in own])
         values = np.array([list(rows[i][2].values()) for i in own])
+        names, coordinates = tuple(rows[own[0]][2]), tuple(rows[own[0]][1])
+        if kept and design in kept:
+            lines, points, values = _after(kept[design], lines, points, values, names, coordinates)
         known_of = np.isfinite(values)
         complete = known_of.mean(axis=0) >= LEAST_KNOWN
         whole = known_of[:, complete].all(axis=1)
-        own = list(itertools.compress(own, whole))
         points, values = points[whole], values[whole]
         lengths, noise = learned_lengths(points, values[:, complete & _varied(values)])
-        numbers = tuple(itertools.compress(rows[own[0]][2], complete))
+        numbers = tuple(itertools.compress(names, complete))
         missed = np.abs(left_out_errors(points, values[:, complete], lengths, noise))
         registers = missed[:, numbers.index("registers_per_thread")]
         found.append(
             MemberTable(
                 design=design,
                 compiler=compiler_version(),
-                features=tuple(rows[own[0]][1]),
+                features=coordinates,
                 numbers=numbers,
-                members=tuple(members[i].to_json() for i in own),
+                members=tuple(itertools.compress(lines, whole)),
                 points=points,
                 values=values[:, complete],
                 lengths=lengths,
@@ -198,6 +207,24 @@ def tables(members: Sequence[Member], profiles: Sequence[KernelProfile]) -> list
             )
         )
     return found
+
+
+def _after(
+    table: MemberTable,
+    lines: list[str],
+    points: NDArray[np.float64],
+    values: NDArray[np.float64],
+    names: tuple[str, ...],
+    coordinates: tuple[str, ...],
+) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
+    """Members of a table and, behind them, those that it lacks; what it does not know of its own is NaN."""
+    if (table.compiler, table.features) != (compiler_version(), coordinates):
+        raise InputError(f"table of {table.design} was made by {table.compiler} or of other traits: make it anew")
+    fresh = [line not in set(table.members) for line in lines]
+    known = np.full((len(table.members), len(names)), np.nan)
+    known[:, [names.index(name) for name in table.numbers]] = table.values
+    joined_lines = [*table.members, *itertools.compress(lines, fresh)]
+    return joined_lines, np.concatenate([table.points, points[fresh]]), np.concatenate([known, values[fresh]])
 
 
 def _varied(values: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from perfmodel.cli.output import note, progress_bar
 from perfmodel.errors import PerfmodelError
+from perfmodel.families.compiled_members import member_table
 from perfmodel.families.registry import family, family_names
 from perfmodel.profiles.kernel_profile import KernelProfile
 
@@ -29,6 +30,9 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="part of the members that the shipped tables have")
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="stop then; what was compiled is kept for the next time"
+    )
+    parser.add_argument(
+        "--extend", action="store_true", help="keep the members that the shipped tables have, and add those drawn"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -52,7 +56,8 @@ def main() -> None:
         note(f"{design} is not complete and stays as it was; run again to go on")
     done = [isinstance(profile, KernelProfile) for profile in profiles]
     known = [profile for profile in profiles if isinstance(profile, KernelProfile)]
-    for table in tables(list(itertools.compress(members, done)), known):
+    kept = {design: member_table(design) for design in designs} if chosen.extend else {}
+    for table in tables(list(itertools.compress(members, done)), known, kept):
         if table.design not in waiting:
             (chosen.output / f"{table.design}.npz").write_bytes(table.to_bytes())
             note(f"{table.design}: {len(table.members)} members")

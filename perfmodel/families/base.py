@@ -260,6 +260,10 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     def space(self, problem: ProblemT, gpu: Gpu) -> Space[ConfigurationT]:
         """Every candidate worth looking at; infeasible ones may be among them."""
 
+    def whole_space(self, problem: ProblemT, gpu: Gpu) -> Space[ConfigurationT]:
+        """The space, and designs that ``predict`` knows though they are not worth looking at."""
+        return self.space(problem, gpu)
+
     @abstractmethod
     def checks(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> tuple[Check, ...]:
         """Limits of this family alone; threads, registers and shared memory are checked for all families elsewhere."""
@@ -327,6 +331,11 @@ class Family(ABC, Generic[ProblemT, ConfigurationT]):
     def design_traits(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> tuple[str, Traits] | None:
         """Design and traits of configurations that all are of one of ``designs``; None where they are of none."""
         return None
+
+    def design_of(self, problem: ProblemT, batch: Batch[ConfigurationT], gpu: Gpu) -> str | None:
+        """The design alone, where a family knows it sooner than the traits."""
+        found = self.design_traits(problem, batch, gpu)
+        return found[0] if found else None
 
     def executed_profile(self, problem: ProblemT, configuration: ConfigurationT, gpu: Gpu) -> KernelProfile | None:
         """The profile of one configuration where this family has a way of its own to execute it; None for the general way."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..core.batched import PIECE, joined, pieces, taken
 from ..gpus.gpu import Gpu
+from ..gpus.occupancy import occupancy
 from ..profiles.kernel_profile import KernelProfile
 from . import terms
 from .coefficients import Coefficients
@@ -107,7 +108,8 @@ def average_resident_blocks(
     """Blocks that share an SM on average where some warps of each end early: their places go to further blocks.
 
     That takes until another block ends, so the first wave is as occupancy says (counted on an H200: an SM holds up to three
-    times as many blocks as occupancy says). Shared memory stays taken until a block has ended. ``lifetime``: cycles of a block.
+    times as many blocks as occupancy says). Shared memory stays taken until a block has ended, and a block begins only where
+    all its warps find a place beside those that still work. ``lifetime``: cycles of a block.
     """
     launch, counts = work.launch, work.counts
     if np.all(np.isnan(work.longest_warp_instructions)):
@@ -117,9 +119,14 @@ def average_resident_blocks(
     working = np.minimum(np.nan_to_num(counts.warp_instructions / longest, nan=np.inf), warps)
     held = np.minimum(lifetime, coefficients.release_cycles_per_warp * warps)
     places = warps * held + np.maximum(working, 0.5) * (lifetime - held)
-    shared = np.asarray(launch.static_shared_bytes + launch.dynamic_shared_bytes, np.float64)
-    most = np.where(shared > 0, gpu.shared_bytes_per_sm // np.maximum(shared, 1.0), gpu.max_blocks_per_sm)
-    most = np.minimum(np.minimum(most, gpu.max_blocks_per_sm), executed)
+    room = occupancy(
+        gpu,
+        threads_per_block=np.asarray(launch.threads_per_block, np.int64),
+        registers_per_thread=work.registers,
+        shared_bytes_per_block=np.asarray(launch.static_shared_bytes + launch.dynamic_shared_bytes, np.int64),
+    )
+    beside = 1.0 + (room.warp_places - warps) / np.maximum(working, 0.5)
+    most = np.minimum(np.minimum(room.most_blocks, beside), executed)
     settled = np.maximum(np.minimum(resident * warps * lifetime / np.maximum(places, 1.0), most), resident)
     return np.asarray(resident + (settled - resident) * (1.0 - resident / np.maximum(executed, 1.0)))
 

@@ -194,15 +194,16 @@ def _tensor_products(problem: Conv2d) -> list[Product[DirectConv2dConfiguration]
     return [Product(DirectConv2dConfiguration, {"reuse": (Reuse.TENSOR,)} | none | fields) for fields in choices]
 
 
-def space(problem: Conv2d, *, tensor_cores: bool) -> Space[DirectConv2dConfiguration]:
+def space(problem: Conv2d, *, tensor_cores: bool, whole: bool = False) -> Space[DirectConv2dConfiguration]:
     """What is worth looking at: where the blocked design always wins (`always_blocked`), none of the designs `STRAIGHT`.
 
-    In half precision and TF32 only tensor cores compute, of which a check tells other GPUs.
+    In half precision and TF32 only tensor cores compute, of which a check tells other GPUs. ``whole``: all designs that can
+    compute the problem.
     """
     if problem.precision.channels_last:
         return Space(tuple(_tensor_products(problem)))
     blocks, on_tensor_cores = _blocks(problem), _tensor_products(problem) if tensor_cores else []
-    straight = [] if blocks and always_blocked(problem) else _straight(problem)
+    straight = [] if blocks and always_blocked(problem) and not whole else _straight(problem)
     planes = [_planes(problem)] if problem.depthwise and problem.output_width <= WIDEST_PLANE else []
     return Space((*straight, *blocks, *on_tensor_cores, *planes))
 

@@ -49,7 +49,12 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     problem_type = Conv2d
     configuration_type = DirectConv2dConfiguration
     measurement_defaults: ClassVar[Mapping[str, Any]] = dict.fromkeys(OF_TILES)
-    designs: ClassVar[Mapping[str, int]] = {launch.KERNEL: 600, blocked.KERNEL: 110, plane.KERNEL: 150}
+    designs: ClassVar[Mapping[str, int]] = {
+        launch.KERNEL: 600,
+        blocked.KERNEL: 110,
+        plane.KERNEL: 150,
+        tensor.KERNEL: 110,
+    }
 
     def default_problem(self) -> Conv2d:
         """One 3840 × 2160 image and a 5 × 5 filter."""
@@ -58,6 +63,10 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
     def space(self, problem: Conv2d, gpu: Gpu) -> Space[DirectConv2dConfiguration]:
         """Blocked, on tensor cores, by whole planes; where the blocked design does not always win, reuse modes of strips, too."""
         return configuration.space(problem, tensor_cores=has_tensor_cores(gpu))
+
+    def whole_space(self, problem: Conv2d, gpu: Gpu) -> Space[DirectConv2dConfiguration]:
+        """With strips of dense layers, too."""
+        return configuration.space(problem, tensor_cores=has_tensor_cores(gpu), whole=True)
 
     def checks(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> tuple[Check, ...]:
         """Stride of column reuse, rows and code that no image or cache can use, tiles beyond the problem, the grid's limits."""
@@ -136,26 +145,30 @@ class DirectConv2dFamily(Family[Conv2d, DirectConv2dConfiguration]):
             lambda part: closed_form(problem, launch.strips(problem, part), launch.launch(problem, part), gpu),
             lambda part: _blocks_closed_form(problem, _tiles(problem, part, gpu), gpu),
             lambda part: plane.closed_form(problem, plane.groups(problem, part, gpu), gpu),
-            lambda part: tensor.profile(problem, tensor.tiles(problem, part, gpu), gpu).counts,
+            lambda part: tensor.closed_form(problem, tensor.tiles(problem, part, gpu), gpu),
         )
+
+    def design_of(self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu) -> str:
+        """Strips, blocked, whole planes, on tensor cores."""
+        return (launch.KERNEL, blocked.KERNEL, plane.KERNEL, tensor.KERNEL)[int(_designs(batch)[0])]
 
     def design_traits(
         self, problem: Conv2d, batch: Batch[DirectConv2dConfiguration], gpu: Gpu
     ) -> tuple[str, Traits] | None:
-        """Warps that walk down strips, blocked, whole planes; None for those on tensor cores."""
-        if batch.equals("reuse", Reuse.TENSOR).any():
-            return None
-        if batch.equals("reuse", Reuse.PLANE).all():
+        """Warps that walk down strips, blocked, whole planes, on tensor cores; None with channels last."""
+        design = self.design_of(problem, batch, gpu)
+        if design == tensor.KERNEL:
+            found = tensor.traits(problem, batch, gpu)
+            return (design, found) if found else None
+        if design == plane.KERNEL:
             group = plane.groups(problem, batch, gpu)
-            return plane.KERNEL, plane.traits(problem, group, plane.closed_form(problem, group, gpu))
-        if batch.equals("reuse", Reuse.BLOCKED).all():
+            return design, plane.traits(problem, group, plane.closed_form(problem, group, gpu))
+        if design == blocked.KERNEL:
             tile = _tiles(problem, batch, gpu)
             known = _blocks_closed_form(problem, tile, gpu)
-            return blocked.KERNEL, blocked.traits(
-                problem.layer, tile, blocked.launch_of(problem.layer, tile), known, gpu
-            )
+            return design, blocked.traits(problem.layer, tile, blocked.launch_of(problem.layer, tile), known, gpu)
         sizes, geometry = launch.strips(problem, batch), launch.launch(problem, batch)
-        return launch.KERNEL, traits(problem, sizes, geometry, closed_form(problem, sizes, geometry, gpu), gpu)
+        return design, traits(problem, sizes, geometry, closed_form(problem, sizes, geometry, gpu), gpu)
 
     def counts_accesses(self, configuration: DirectConv2dConfiguration) -> bool:
         """All but those of whole planes, blocked ones and those on tensor cores, whose accesses are estimates."""

@@ -67,14 +67,14 @@ def traits(layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, estimated: Ker
 
 
 def interpolated_profile(
-    design: str, layer: MatrixLayer, tile: MatrixTiles, work: WarpWork, estimated: KernelProfile, gpu: Gpu
+    design: str, layer: MatrixLayer, tile: MatrixTiles, own: Traits, estimated: KernelProfile, gpu: Gpu
 ) -> KernelProfile:
     """What follows from the tiles, with registers, instructions and critical path of compiled members of the design."""
     known, launch = estimated.counts, estimated.launch
     asked = known.async_copy_read_sectors + known.global_load_sectors
     found = completed_profile(
         known,
-        compiled_numbers(design, traits(layer, tile, work, estimated, gpu), launch, gpu, tile.most_registers(gpu)),
+        compiled_numbers(design, own, launch, gpu, tile.most_registers(gpu)),
         launch,
         global_round_trips=estimated.global_round_trips,
         first_fill_sectors=asked

@@ -203,9 +203,11 @@ def _matrix_profile(
     design: Any, problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu
 ) -> KernelProfile:
     """Configurations of `product` or `tensor`; members were compiled in FP32, of other precisions there are estimates."""
+    tile, work, estimated = _matrix_estimate(design, problem, batch, gpu)
     if problem.precision.channels_last:
-        return _matrix_estimate(design, problem, batch, gpu)[-1]
-    return interpolated_profile(design.KERNEL, problem, *_matrix_estimate(design, problem, batch, gpu), gpu)
+        return estimated
+    own = matrix_traits(problem, tile, work, estimated, gpu)
+    return interpolated_profile(design.KERNEL, problem, tile, own, estimated, gpu)
 
 
 def _tile_profile(problem: PointwiseConv2d, batch: Batch[PointwiseConfiguration], gpu: Gpu) -> KernelProfile:
