@@ -33,8 +33,8 @@ from perfmodel.records.schema import Timing, TimingMethod
 
 DATA = Path(__file__).parents[2] / "validation" / "data" / "launches"
 PUBLIC, MECHANISMS = DATA / "h200-public.jsonl.gz", DATA / "h200-mechanisms.jsonl.gz"
-UNSEEN, FRESH, DRAWN, NAMED, HUNTED, VERDICTS = (
-    DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "drawn", "named", "hunted", "verdicts")
+UNSEEN, FRESH, DRAWN, NAMED, HUNTED, SIBLINGS, VERDICTS = (
+    DATA / f"h200-{name}.jsonl.gz" for name in ("unseen", "fresh", "drawn", "named", "hunted", "siblings", "verdicts")
 )
 STACKS = DATA / "h200-stacks.jsonl.gz"
 PLACES = DATA / "h100-places.jsonl.gz"
@@ -202,6 +202,38 @@ def test_hunted_launches_that_are_called_exact_equal_the_counters() -> None:
     assert unequal["warp_instructions"] == WAITED_BY_FEWER
     assert unequal["instrumented_warp_instructions"] <= WAITED_BY_FEWER | ISSUED_AGAIN
     assert not set().union(*(launches for name, launches in unequal.items() if name not in beside))
+
+
+SIBLINGS_REFUSED = {
+    "conv1d_length_16": "stores past the end of its shared memory, which the simulator and an H200 refuse",
+    "ssim3_forward": "copies from before its image, which both refuse",
+}
+"""Launches of the siblings that have no time."""
+
+
+def test_siblings_are_other_kernels_of_the_repositories_of_others() -> None:
+    siblings, others = read_public_records(SIBLINGS), read_public_records(DATA / "h200-others.jsonl.gz")
+    assert {one.launch.repository for one in siblings} == {one.launch.repository for one in others}
+    launched = {(one.launch.path, one.launch.kernel, one.launch.args) for one in others}
+    assert not {(one.launch.path, one.launch.kernel, one.launch.args) for one in siblings} & launched
+    assert {one.launch.id for one in siblings if one.timing(L2State.COLD) is None} == set(SIBLINGS_REFUSED)
+    assert {one.launch.id for one in siblings if not one.profile} >= set(SIBLINGS_REFUSED)
+    assert len(siblings) == 65
+
+
+def test_siblings_that_are_called_exact_equal_the_counters() -> None:
+    counted = [one for one in read_public_records(SIBLINGS) if one.profile and one.counters]
+    exact = [one for one in counted if one.kernel_profile().exact]
+    assert len(exact) >= 11
+    assert not any(one.unequal for one in compared_counts(exact) if one.name not in WITH_CONTENTION)
+
+
+def test_warps_that_add_floats_to_shared_memory_try_about_as_often_as_on_an_h200() -> None:
+    adding = [one for one in read_public_records(SIBLINGS) if one.launch.id.startswith("layernorm_backward")]
+    tried = compared_counts([one for one in adding if one.profile and one.counters])
+    (loads,) = (one for one in tried if one.name == "shared_load_requests")
+    assert {launch for launch, _ in loads.unequal} == {"layernorm_backward3", "layernorm_backward7"}
+    assert all(-0.05 < error < 0.0 for _, error in loads.unequal)  # other warps spoil some tries there
 
 
 def test_stored_facts_are_made_again_from_the_source(tmp_path: Path) -> None:
