@@ -22,9 +22,8 @@ Shape = tuple[int, int, int]
 def manual() -> dict[Shape, tuple[int, ...]]:
     """Rows of the table by shape: author's, model's on two GPUs, fastest warm and cold."""
     text = (ROOT / "docs" / "notes" / "2026-11-conv1d.md").read_text(encoding="utf-8")
-    rows = [
-        tuple(int(cell) for cell in re.findall(r"\d+", line)) for line in text.splitlines() if line.startswith("| ")
-    ]
+    numbers = [line for line in text.splitlines() if re.fullmatch(r"\|( \d+ \|)+", line)]
+    rows = [tuple(int(cell) for cell in re.findall(r"\d+", line)) for line in numbers]
     return {row[:3]: row[3:] for row in rows if len(row) == 8}
 
 
