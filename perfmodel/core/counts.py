@@ -105,7 +105,7 @@ class Counts:
     l2_busiest_word_atomics: Any = 0.0
     """Lanes that change the integer word with the most atomics."""
     l2_busiest_float_atomics: Any = 0.0
-    """Lanes that change the floating-point word with the most atomics."""
+    """Operations of floating-point atomics on the sector with the most of them."""
     shared_atomic_wavefronts: Any = 0.0
     """Wavefronts of atomics on shared memory."""
     async_copy_read_requests: Any = 0.0

@@ -1,7 +1,8 @@
 """What atomics on global memory ask of L2, and where they queue: operations on sectors, on one slice, on one word.
 
 L2 works on one lane of each word at a time: a request whose lanes share words costs, in each sector, as many operations as
-the most lanes on one word. The operations on a slice follow one another, and so do those on a word. Measured on an H200 by
+the most lanes on one word. The operations on a slice follow one another, and so do those of integers on a word and of
+floating-point numbers on a sector (validation/data/h200-additions.json.gz). Measured on an H200 by
 micro-benchmark ``atomic_global``: the counters ``lts__t_sectors_srcunit_tex_op_red`` and ``…_atom`` are these operations. How
 addresses lie in slices is known of pairs of sectors that all SMs change (validation/data/h100-atomics.json).
 """
@@ -146,9 +147,11 @@ def is_floating(instruction: ExecutedInstruction) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contention:
-    """Operations of a launch on the busiest slice of L2, and lanes on the integer and floating-point words most changed.
+    """Operations of a launch on its busiest slice of L2 and sector of floating-point numbers, and lanes on its busiest integer.
 
     An operation on a part of a sector counts as what it takes relative to one that changes all of it (`Slices.part_of_sector`).
+    Lanes of a request that change different words of a sector are one operation. Those of floating-point numbers on a sector
+    follow one another, to whichever of its words they go.
     """
 
     busiest_slice: float = 0.0
@@ -220,7 +223,7 @@ class AtomicsOfBlocks:
         operations: By what lies in one slice (`Slices.halves`).
         parts: Those of them that change a part of a sector.
         integers: Lanes by word.
-        floats: Lanes by word of floating-point atomics.
+        floats: Operations by sector of floating-point atomics.
     """
 
     operations: Integers
@@ -264,7 +267,7 @@ class AtomicObserver:
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
         self._on_halves, self._on_parts = _Tally(), _Tally()
-        self._on_words = {False: _Tally(), True: _Tally()}
+        self._on_words, self._on_sectors = _Tally(), _Tally()
 
     def access(self, access: WarpAccess) -> None:
         """Take note of one access."""
@@ -280,13 +283,17 @@ class AtomicObserver:
         )
         self._on_halves.add(warps.block[row], halves, most)
         self._on_parts.add(warps.block[row][part], halves[part], most[part])
+        if is_floating(access.site.instruction):
+            self._on_sectors.add(warps.block[row], sector, most)
+            return
         row, lane = np.nonzero(warps.active)
-        words = self._on_words[is_floating(access.site.instruction)]
-        words.add(*_added_up(warps.block[row], warps.addresses[row, lane], np.ones(len(row), np.int64)))
+        self._on_words.add(*_added_up(warps.block[row], warps.addresses[row, lane], np.ones(len(row), np.int64)))
 
     def found(self) -> AtomicsOfBlocks:
         """Where they went."""
-        integers, floats = (self._on_words[floating].table() for floating in (False, True))
         return AtomicsOfBlocks(
-            operations=self._on_halves.table(), parts=self._on_parts.table(), integers=integers, floats=floats
+            operations=self._on_halves.table(),
+            parts=self._on_parts.table(),
+            integers=self._on_words.table(),
+            floats=self._on_sectors.table(),
         )

@@ -44,6 +44,16 @@ def test_one_word_is_changed_by_all_lanes_of_the_launch() -> None:
     assert found.busiest_word == 0
 
 
+def test_floating_point_numbers_of_a_sector_follow_one_another() -> None:
+    """The blocks add to one word each of a sector: as long as if all added to one. Lanes of a request are one operation."""
+    apart = contention(BLOCK + 0 * LANE, "red.global.add.f32", 8)
+    assert apart.busiest_float == 8 * 32
+    together = contention(LANE % 8 + 0 * BLOCK, "red.global.add.f32", 8)
+    assert together.busiest_float == 8 * 4
+    integers = contention(BLOCK + 0 * LANE, "red.global.add.u32", 8)
+    assert integers.busiest_word == 32
+
+
 def test_a_word_of_each_block_keeps_its_lanes_however_many_blocks_there_are() -> None:
     found = contention(BLOCK * 1024 + 0 * LANE, "RED.E.ADD.STRONG.GPU", 1000)
     assert found.busiest_word == pytest.approx(32)
