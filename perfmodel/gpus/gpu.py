@@ -128,6 +128,7 @@ class Gpu:
     l2_partial_write_reads: Rate
     l2_partial_line_share: Share
     l2_merged_store_lines: Positive
+    partial_store_cycles: Cost
     l2_slices: Positive
     l2_slice_bytes: Positive
     l2_slice_pair_bytes: Positive

@@ -113,9 +113,9 @@ def data_pipe(
     """Cycles of L1's data pipe or of the constant cache for each request, and what its shape adds to its latency.
 
     L1 looks up some lines a cycle, and its banks give a word each, on some GPUs every other cycle. A load from global memory
-    gives the words of its lanes one after the other (``global_bytes``), whether lanes ask for the same or take no part. Atomics
-    pass line by line, and as often as lanes change one word; what they return passes again. The constant cache gives one word
-    after the other.
+    gives the words of its lanes one after the other (``global_bytes``), whether lanes ask for the same or take no part. Sectors
+    that L2 takes in part leave one after the other. Atomics pass line by line, and as often as lanes change one word; what
+    they return passes again. The constant cache gives one word after the other.
     """
     words = np.maximum(memory.wavefronts, 1.0)
     lines = np.ceil(memory.lines / gpu.l1_tags_per_cycle)
@@ -124,6 +124,9 @@ def data_pipe(
     of_lanes = np.where(wait == Wait.GLOBAL_LOAD, global_bytes / BANK_BYTES, 0.0)
     passes = np.maximum(gpu.l1_cycles_per_request, gpu.l1_cycles_per_wavefront * np.maximum(words, of_lanes))
     cycles = np.maximum(lines, np.where(loads, passes, 1.0))
+    stores = np.isin(wait, [Wait.GLOBAL_STORE, Wait.LOCAL_STORE])
+    partial, _ = _partial_sectors(memory, np.where(stores, memory.sectors, 0.0), gpu)
+    cycles = np.maximum(cycles, gpu.partial_store_cycles * partial)
     shared = np.maximum(gpu.shared_cycles_per_instruction, gpu.shared_cycles_per_wavefront * memory.wavefronts)
     cycles = np.where(wait == Wait.SHARED, shared, cycles)
     looked_up = np.ceil(memory.lines / gpu.l1_tags_per_cycle)
