@@ -184,6 +184,7 @@ def with_smaller_blocks(profile: KernelProfile, groups: int, pieces: int = 1) ->
         warps_per_block=traces.warps_per_block // groups,
         instructions=(traces.instructions[:, None] * share).reshape(-1),
         observed=traces.observed * parts,
+        working=traces.working * parts,
         memory=replace(traces.memory, requests=traces.memory.requests * more / np.maximum(executed, 1)),
     )
     return replace(profile, launch=smaller, traces=changed)
@@ -226,6 +227,7 @@ def with_larger_blocks(profile: KernelProfile, times: int) -> KernelProfile:
         _of_sequences(traces, sequences),
         loads=regrouped(traces.loads, warps, blocks),
         warps_per_block=warps * times,
+        working=-(-traces.working // times),
         instructions=traces.instructions * times,
         memory=replace(traces.memory, requests=traces.memory.requests * times),
     )
@@ -292,6 +294,7 @@ def with_more_work_per_block(profile: KernelProfile, times: int, once: Collectio
         _of_sequences(traces, sequences),
         loads=regrouped(traces.loads, warps, blocks),
         instructions=traces.instructions * np.array(grown) / np.maximum(followed, 1),
+        working=-(-traces.working // times),
         memory=replace(traces.memory, requests=requests),
     )
     return replace(profile, launch=fewer, traces=changed)

@@ -45,10 +45,12 @@ class Movement:
 class Placement:
     """Which executed block each block of the grid is like (``like``, by linear index), and how its words are moved.
 
+    ``blocks`` are the linear indices of the blocks that access memory, in order, and ``like`` has one value for each.
     ``movements`` has that of each group of instructions, None where the words of a block lie anywhere.
     """
 
     executed: Integers
+    blocks: Integers
     like: Integers
     movements: Mapping[int, Movement | None]
 
@@ -67,8 +69,12 @@ def positions(blocks: Integers, shape: tuple[int, ...]) -> Integers:
     return np.stack(np.unravel_index(blocks, shape[::-1])[::-1], axis=1).astype(np.int64)
 
 
-def place_blocks(streams: Mapping[int, BlockStream], shape: tuple[int, ...], parts: int = 1) -> Placement:
+def place_blocks(
+    streams: Mapping[int, BlockStream], shape: tuple[int, ...], parts: int = 1, working: Integers | None = None
+) -> Placement:
     """How the blocks of a grid of ``shape`` follow from those whose streams are known, by linear index.
+
+    Only ``working`` blocks access memory; all when None.
 
     Groups ``g * parts`` to ``g * parts + parts - 1`` are looked at as one, and one by one where they do not move together.
     """
@@ -105,9 +111,11 @@ def place_blocks(streams: Mapping[int, BlockStream], shape: tuple[int, ...], par
             movements[group] = _movement_of_others(words, movements, group)
     executed = np.array(sorted(streams), np.int64)
     accesses = np.array([len(streams[block].line) for block in executed.tolist()])
-    like = _nearest(executed, accesses, sorted(shapes, key=len)[-1])
+    blocks = np.arange(int(np.prod(shape))) if working is None else working
+    like = _nearest(blocks, executed, accesses, sorted(shapes, key=len)[-1])
     same = _first_same(streams, executed, movements)
-    return Placement(executed=executed, like=same[np.searchsorted(executed, like)], movements=movements)
+    same_as = same[np.searchsorted(executed, like)]
+    return Placement(executed=executed, blocks=blocks, like=same_as, movements=movements)
 
 
 def _global_groups(streams: Mapping[int, BlockStream]) -> list[int]:
@@ -147,13 +155,13 @@ def _first_same(
     return np.array(same, np.int64)
 
 
-def _nearest(executed: Integers, accesses: Integers, shape: tuple[int, ...]) -> Integers:
-    """The executed block that is nearest to each block of the grid; an axis counts as far as accesses depend on it."""
+def _nearest(blocks: Integers, executed: Integers, accesses: Integers, shape: tuple[int, ...]) -> Integers:
+    """The executed block that is nearest to each of some blocks; an axis counts as far as accesses depend on it."""
     from scipy.spatial import KDTree
 
     at = positions(executed, shape)
     scale = np.array([_dependence(at[:, axis], accesses, extent) / extent for axis, extent in enumerate(shape)])
-    _, nearest = KDTree(at * scale).query(positions(np.arange(int(np.prod(shape))), shape) * scale)
+    _, nearest = KDTree(at * scale).query(positions(blocks, shape) * scale)
     return executed[nearest]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,16 @@ class Schedule:
     together: int
     shape: tuple[int, ...]
     streamed: NDArray[np.int64]
+
+    def of_blocks(self, blocks: NDArray[np.int64]) -> Schedule:
+        """The same with the n-th of some blocks for the n-th block of the grid."""
+        return replace(
+            self,
+            runs=[blocks[run] for run in self.runs],
+            gpcs=[[blocks[run] for run in sms] for sms in self.gpcs],
+            later=[blocks[run] for run in self.later],
+            streamed=blocks[self.streamed],
+        )
 
     def of_l1(self) -> NDArray[np.int64]:
         """Blocks that L1 is simulated with, in order."""

@@ -32,7 +32,8 @@ _WINDOWS = 4
 class LaunchStream:
     """Accesses of all blocks to the sampled lines, shape ``(n,)``, in no order.
 
-    ``time`` counts steps of a block's life from its begin; ``share`` is the part of all lines that is sampled.
+    ``block`` is a place in `Placement.blocks`; ``time`` counts steps of a block's life from its begin; ``share`` is the part of
+    all lines that is sampled.
     """
 
     block: Integers
@@ -50,8 +51,8 @@ class GridStreams:
         streams: of the executed blocks, by linear index.
         segments: buffers.
         placement: which executed block each block is like.
-        local_shifts: lines by which the local memory of each block of the grid is moved.
-        company: a number for each block of the grid; of blocks with the same number that access the same lines one is taken.
+        local_shifts: lines by which the local memory of each block that accesses memory is moved.
+        company: a number for each of these blocks; of blocks with the same number that access the same lines one is taken.
         seed: of the places of words that lie anywhere.
     """
 
@@ -108,6 +109,7 @@ def _regions(
     bounds = np.searchsorted(placement.like[order], np.append(executed, np.iinfo(np.int64).max))
     for block, begin, end in zip(executed.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         stream, blocks = streams[block], order[begin:end]
+        linear = placement.blocks[blocks]
         local = stream.line >= LOCAL_LINES
         if local.any():
             stacks = local_shifts[blocks] * LINE_WORDS
@@ -117,7 +119,7 @@ def _regions(
             alike.setdefault(placement.movements[group], []).append(group)
         for movement, groups in alike.items():
             of_groups = ~local & np.isin(stream.group, groups)
-            shift = None if movement is None else movement.words(blocks) - movement.words(np.array([block]))
+            shift = None if movement is None else movement.words(linear) - movement.words(np.array([block]))
             for segment, in_turn in zip(segments, apart, strict=True):
                 low, high = _lines(segment)
                 own = np.flatnonzero(of_groups & (stream.line >= low) & (stream.line < high))
@@ -131,7 +133,7 @@ def _regions(
                 if in_turn:
                     drawn = (blocks * (high - low) // grid - (stream.line[own].min() - low)) % (high - low)
                 else:
-                    drawn = np.where(blocks == block, 0, rng.integers(0, high - low, len(blocks)))
+                    drawn = np.where(linear == block, 0, rng.integers(0, high - low, len(blocks)))
                 for around in (0, high - low):  # what is moved beyond the end lies at the begin
                     yield _Region(stream, own, low, high, blocks, (drawn - around) * LINE_WORDS)
 

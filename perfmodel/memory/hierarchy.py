@@ -77,6 +77,8 @@ class CacheObserver:
         gpu: caches and SMs for which the blocks are chosen.
         resources: registers, shared memory and stack of the compiled kernel.
         shape: the grid's extents as the kernel sees them (`LaunchCounts.shape`); the launch's own when None.
+        working: linear indices of the blocks that access memory, in order; all when None. The others leave their places at once,
+            so that a grid of several waves is placed as if it had no others.
         trips: round trip of each global load; each has its own when None.
         cycles: when a warp alone issues each instruction (`issue_cycles`); not known when None.
         ahead: groups of asynchronous copies that are on their way while others are used (`copies_ahead`).
@@ -90,13 +92,14 @@ class CacheObserver:
         resources: Resources,
         *,
         shape: tuple[int, ...] | None = None,
+        working: Integers | None = None,
         trips: Mapping[int, int] | None = None,
         cycles: Integers | None = None,
         ahead: int = 0,
         seed: int = 0,
     ) -> None:
         resident, _ = residency(launch, gpu, resources)
-        schedule = schedule_blocks(launch, shape or grid_shape(launch), gpu, resident, np.random.default_rng(seed))
+        schedule, _, _ = _schedule(launch, shape or grid_shape(launch), gpu, resident, working, seed)
         self.blocks = schedule.all_blocks()
         """Linear indices of the blocks to execute, in order."""
         self._trace = Trace(
@@ -150,6 +153,20 @@ def grid_shape(launch: Launch) -> tuple[int, ...]:
     return tuple(extent for extent in launch.grid if extent > 1) or (1,)
 
 
+def _schedule(
+    launch: Launch, shape: tuple[int, ...], gpu: Gpu, resident: int, working: Integers | None, seed: int
+) -> tuple[Schedule, Launch, Integers | None]:
+    """Which blocks SMs run; the launch that these make, and the blocks in it, None for the whole grid.
+
+    In a grid of one wave each block has its own place, whether it works or not.
+    """
+    rng = np.random.default_rng(seed)
+    if working is None or launch.blocks <= resident * gpu.sm_count:
+        return schedule_blocks(launch, shape, gpu, resident, rng), launch, None
+    alone = replace(launch, grid_x=len(working), grid_y=1, grid_z=1)
+    return schedule_blocks(alone, (len(working),), gpu, resident, rng).of_blocks(working), alone, working
+
+
 def _stack_words(resources: Resources) -> int:
     """4-byte words of a thread's stack."""
     return int(ceil_div(resources.stack_bytes_per_thread, BANK_BYTES))
@@ -164,6 +181,7 @@ def hierarchy_of(
     *,
     instruction_read_sectors: float = 0.0,
     shape: tuple[int, ...] | None = None,
+    working: Integers | None = None,
     seed: int = 0,
 ) -> Hierarchy:
     """Traffic behind L1 of one launch on a GPU, whichever one the blocks were executed for.
@@ -176,15 +194,16 @@ def hierarchy_of(
         resources: as for `CacheObserver`.
         instruction_read_sectors: what instruction caches miss.
         shape: as for `CacheObserver`.
+        working: likewise.
         seed: likewise.
     """
     shape = shape or grid_shape(launch)
     resident, l1_bytes = residency(launch, gpu, resources)
-    schedule = schedule_blocks(launch, shape, gpu, resident, np.random.default_rng(seed))
+    schedule, launch, working = _schedule(launch, shape, gpu, resident, working, seed)
     scale = float(launch.blocks) / record.executed
     uncached, uncached_loads = scale * record.uncached_sectors, scale * record.uncached_load_sectors
     streams = record.streams(_small_buffers(record.segments, gpu.l2_bytes / 2))
-    placement = place_blocks(streams, shape, len(record.segments) + 1)
+    placement = place_blocks(streams, shape, len(record.segments) + 1, working)
     lines, by_copies = record.l1_accesses(schedule.of_l1(), placement, shape)
     share = record.traced.l1_share
     simulated_bytes = l1_bytes * share
@@ -415,6 +434,7 @@ def executed_record(
     cycles: Integers | None = None,
     ahead: int = 0,
     shape: tuple[int, ...] | None = None,
+    working: Integers | None = None,
     seed: int = 0,
     budget: Budget | None = None,
 ) -> CacheRecord:
@@ -423,7 +443,9 @@ def executed_record(
     Raises:
         SimulationError: the kernel cannot be executed on the CPU.
     """
-    caches = CacheObserver(launch, gpu, resources, shape=shape, trips=trips, cycles=cycles, ahead=ahead, seed=seed)
+    caches = CacheObserver(
+        launch, gpu, resources, shape=shape, working=working, trips=trips, cycles=cycles, ahead=ahead, seed=seed
+    )
     run = execute_code(kernel, launch, call, mode=Mode.TRACE, blocks=caches.blocks, budget=budget, observers=[caches])
     return caches.record(run.segments)
 

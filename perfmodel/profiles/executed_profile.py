@@ -102,6 +102,8 @@ class CountedLaunch:
     faults: tuple[Fault, ...] = ()
     steering: tuple[str, ...] = ()
     dividing: tuple[str, ...] = ()
+    working: bytes = b""
+    """`LaunchCounts.working`, a bit for each block of the grid; nothing where all count."""
     traces: bytes = b""
     """Those of the profile, where the record comes from disk or goes there."""
 
@@ -263,7 +265,7 @@ def _executed(asked: _Asked, remember: bool) -> Execution:
     if traffic is None and gpu is not None and asked.caches:
         record = record or fetch_caches(record_key)
         if record is None:
-            record = _record(asked, gpu, counted.shape)
+            record = _record(asked, gpu, counted)
             keep_caches(record_key, record)
         traffic = hierarchy_of(
             record,
@@ -273,6 +275,7 @@ def _executed(asked: _Asked, remember: bool) -> Execution:
             asked.compiled.resources,
             instruction_read_sectors=_fetched_code(asked, counted, gpu),
             shape=counted.shape,
+            working=_working(counted),
             seed=effort.seed,
         )
         keep(traffic_key, traffic)
@@ -347,13 +350,22 @@ def _execute(asked: _Asked) -> tuple[CountedLaunch, CacheRecord | None]:
     if follow:
         assert isinstance(code, MachineCode)
         watching = found.observers[-2 if asked.caches else -1]
-        traces = traces_of(code, launch, watching, found.followed, found.longest)
+        traces = traces_of(
+            code,
+            launch,
+            watching,
+            found.followed,
+            found.longest,
+            working=0 if found.working is None else len(found.working),
+            idle_instructions=found.idle_instructions,
+        )
         counted = replace(counted, profile=replace(counted.profile, traces=traces))
     if gpu is None or not asked.caches:
         return counted, None
-    if found.shape != grid_shape(launch):
-        # the blocks beside which a block lies are others than the grid says
-        return counted, _record(asked, gpu, counted.shape)
+    of_others = found.working is not None and not np.array_equal(make(working=found.working).blocks, guests[-1].blocks)
+    if found.shape != grid_shape(launch) or of_others:
+        # the blocks beside which a block lies, or runs, are others than the grid says
+        return counted, _record(asked, gpu, counted)
     caches: CacheObserver = found.observers[-1]
     return counted, caches.record(found.segments)
 
@@ -404,6 +416,9 @@ def _counted_launch(asked: _Asked, found: LaunchCounts) -> CountedLaunch:
         instructions=found.instructions,
         visits=tuple(found.visits.tolist()),
         shape=found.shape,
+        working=b""
+        if found.working is None
+        else np.packbits(np.isin(np.arange(launch.blocks), found.working)).tobytes(),
         blocks_executed=found.blocks_executed,
         unchecked_alike=found.unchecked_alike,
         standard_errors=found.standard_errors,
@@ -419,7 +434,12 @@ def _notes_on_calls(code: Code) -> list[str]:
     return [f"calls of {' and '.join(names)} are counted, but not the instructions inside them"] if names else []
 
 
-def _record(asked: _Asked, gpu: Gpu, shape: tuple[int, ...]) -> CacheRecord:
+def _working(counted: CountedLaunch) -> NDArray[np.int64] | None:
+    """`LaunchCounts.working`."""
+    return np.flatnonzero(np.unpackbits(np.frombuffer(counted.working, np.uint8))) if counted.working else None
+
+
+def _record(asked: _Asked, gpu: Gpu, counted: CountedLaunch) -> CacheRecord:
     """What the blocks that a GPU's caches ask for do, of a launch that is counted already."""
     return executed_record(
         asked.code,
@@ -430,7 +450,8 @@ def _record(asked: _Asked, gpu: Gpu, shape: tuple[int, ...]) -> CacheRecord:
         trips=asked.trips,
         cycles=asked.cycles,
         ahead=asked.ahead,
-        shape=shape,
+        shape=counted.shape,
+        working=_working(counted),
         seed=asked.effort.seed,
         budget=asked.effort.budget,
     )

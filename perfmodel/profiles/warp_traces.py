@@ -82,6 +82,8 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             long to be kept.
         observed: Blocks, from the first on, that ``memory`` was averaged over; one behind them is the longest of the launch.
         whole_grid: Whether all blocks of the launch were followed; else the first and the last are those of the grid.
+        working: Blocks of the launch that these stand for, where most end at once and are left out of all this; 0 where for all.
+        idle_instructions: Warp instructions of the blocks that are left out.
         patterns: How the lanes of the memory instructions lie; None in traces that were recorded without.
         active_lanes: Lanes that execute each instruction, on average over the visits of the observed blocks, shape
             ``(instructions,)``; None likewise.
@@ -97,6 +99,8 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
     instructions: Floats
     observed: int
     whole_grid: bool
+    working: int = 0
+    idle_instructions: float = 0.0
     patterns: AccessPatterns | None = None
     active_lanes: Floats | None = None
     constants: ConstantWalks = NO_WALKS
@@ -144,6 +148,8 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         if self.active_lanes is not None:
             arrays["active_lanes"] = self.active_lanes
         arrays |= _prefixed("constants", self.constants)
+        if self.working:
+            arrays |= {"working": self.working, "idle_instructions": self.idle_instructions}
         if len(self.phases):
             arrays |= _prefixed("phases", self.phases)
         arrays |= _prefixed(
@@ -162,6 +168,8 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             own = {name: archive[name] for name in _OWN}
             seen = {name: archive[f"patterns_{name}"] for name in _PATTERNS if f"patterns_{name}" in archive}
             lanes = archive.get("active_lanes")
+            working = int(archive.get("working", 0))
+            idle_instructions = float(archive.get("idle_instructions", 0.0))
             constants = (
                 ConstantWalks(**_unprefixed("constants", ConstantWalks, archive))
                 if "constants_lines" in archive
@@ -181,6 +189,8 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
             active_lanes=lanes,
             constants=constants,
             phases=phases,
+            working=working,
+            idle_instructions=idle_instructions,
             **own,
         )
 
@@ -376,10 +386,14 @@ def traces_of(
     observer: WarpObserver,
     followed: Mapping[int, tuple[BlockPath, NDArray[np.int64]]],
     longest: tuple[int, BlockPath, NDArray[np.int64], WarpObserver] | None = None,
+    *,
+    working: int = 0,
+    idle_instructions: float = 0.0,
 ) -> WarpTraces:
     """The traces of blocks that a run has executed: their ways through the code, and visits of each unit by each warp.
 
-    ``longest``: a block that does far more, with an observer of its own.
+    ``longest``: a block that does far more, with an observer of its own. ``working`` and ``idle_instructions``: as in the
+    traces.
     """
     lengths = np.array([len(unit) for unit in units_of(code)], np.int64)
     warps = -(-int(launch.threads_per_block) // WARP_SIZE)
@@ -403,7 +417,9 @@ def traces_of(
         warps_per_block=warps,
         instructions=np.array([(visits @ lengths).sum() for _, visits in ways], np.float64),
         observed=len(followed),
-        whole_grid=len(followed) == int(launch.blocks),
+        whole_grid=len(followed) == (working or int(launch.blocks)),
+        working=working,
+        idle_instructions=idle_instructions,
         patterns=None
         if observer.patterns is None
         else observer.patterns.patterns(len(code.instructions), sorted(followed)),

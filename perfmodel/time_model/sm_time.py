@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 
 from ..core.constants import CONSTANT_LINE_BYTES, LINE_BYTES, SECTOR_BYTES, WARP_SIZE
@@ -38,8 +37,6 @@ _LONE_PART = 5
 """Part of the budget that a warp by itself is given."""
 _LEAST_FOLLOWED = 4
 """Followed blocks from which on the first and the last of the grid are set apart."""
-_FAR_MORE = 2.0
-"""Times the instructions of the followed blocks from which on an average block is not like these."""
 _INSTRUCTIONS_PER_LINE = 8
 
 
@@ -94,8 +91,9 @@ def sm_seconds(
     """
     model = model or sm_model()
     blocks_per_sm = int(occupancy.blocks_per_sm)
+    least_cycles = float(launch.blocks) * gpu.block_dispatch_cycles if traces.working else 0.0
+    launch = _of_working_blocks(traces, launch)
     counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
-    traces, launch = _working_blocks(traces, launch, counts, gpu)
     usual, lone_blocks = _usual_and_lone(traces, int(launch.blocks), gpu)
     if launch.blocks <= blocks_per_sm * gpu.sm_count:
         usual, lone_blocks = _longest_first(traces, usual, lone_blocks, math.ceil(float(launch.blocks) / gpu.sm_count))
@@ -118,7 +116,7 @@ def sm_seconds(
             run, cycles = alone, lone_cycles
     waited = float(run.stalls.sum())
     return SmTime(
-        seconds=cycles / gpu.boost_clock_hz + gpu.empty_kernel_s,
+        seconds=max(cycles, least_cycles) / gpu.boost_clock_hz + gpu.empty_kernel_s,
         stalls={stall.name.lower(): float(run.stalls[stall]) / max(waited, 1.0) for stall in Stall},
         issued_share=run.issued / max(run.cycles * gpu.schedulers_per_sm, 1.0),
     )
@@ -163,21 +161,9 @@ def _usual_and_lone(traces: WarpTraces, blocks: int, gpu: Gpu) -> tuple[list[int
     return usual, [one for one in range(traces.blocks) if one not in usual]
 
 
-def _working_blocks(traces: WarpTraces, launch: Launch, counts: Counts, gpu: Gpu) -> tuple[WarpTraces, Launch]:
-    """The traces and the launch of those blocks that work, where most blocks of a grid end at once.
-
-    The followed blocks then do far less than an average one. That with most instructions stands for as many as make up those of
-    the launch, if these keep all SMs busy.
-    """
-    usual, _ = _usual_and_lone(traces, int(launch.blocks), gpu)
-    total, most = float(counts.warp_instructions), int(traces.instructions.argmax())
-    average = total / float(launch.blocks)
-    working = round(total / max(float(traces.instructions[most]), 1.0))
-    idle = average > _FAR_MORE * float(traces.instructions[usual].mean())
-    if not idle or not gpu.sm_count <= working < launch.blocks or int(launch.cluster_x * launch.cluster_y) > 1:
-        return traces, launch
-    alone = structs.replace(traces.of_blocks([most]), observed=1, whole_grid=False)
-    return alone, replace(launch, grid_x=working, grid_y=1, grid_z=1)
+def _of_working_blocks(traces: WarpTraces, launch: Launch) -> Launch:
+    """The launch without the blocks that end at once, where most do: they leave their places to those that work."""
+    return replace(launch, grid_x=traces.working, grid_y=1, grid_z=1) if traces.working else launch
 
 
 def _longest_first(traces: WarpTraces, usual: list[int], lone: list[int], together: int) -> tuple[list[int], list[int]]:
@@ -330,7 +316,7 @@ def _launch_cycles(
         cycles += (cycles - less) * (whole - own) / (own - shorter)
     if blocks > 1.0:
         # over many waves the blocks that were not followed count as much as those that were, over few where they are longer
-        others = float(counts.warp_instructions) / (whole * blocks)
+        others = (float(counts.warp_instructions) - traces.idle_instructions) / (whole * blocks)
         cycles *= others if average > _LEAST_WAVES * held else max(others, 1.0)
     return run, cycles
 
@@ -518,6 +504,7 @@ def sm_issues(
     """What the warps of one SM issue and when, of so many instructions; arguments as for `sm_seconds`."""
     from .sm_run import simulate_sm
 
+    launch = _of_working_blocks(traces, launch)
     counts, warm = _found_in_l2(traces, launch, counts, touched_bytes, gpu, warm)
     blocks_per_sm = int(occupancy.blocks_per_sm)
     loads = loads_of(traces, counts, launch, blocks_per_sm, gpu)

@@ -77,7 +77,8 @@ class BlockRuns:
     ) -> None:
         self.kernel, self.launch, self.call, self.budget = kernel, launch, call, budget
         self._guests, self._checked = guests, checked
-        self._lengths = np.array([len(place) for place in instructions_of_places(kernel)])
+        self.lengths = np.array([len(place) for place in instructions_of_places(kernel)])
+        """Instructions of each place of the code."""
         self.segments: tuple[Segment, ...] = ()
         """Buffers of the last run."""
         self._undetermined: dict[Cause, Undetermined] = {}
@@ -164,7 +165,7 @@ class BlockRuns:
         for one in watched:
             one.take_visits(run.visits_by_warp)
         assert run.visits_by_block is not None
-        instructions = run.visits_by_block @ self._lengths
+        instructions = run.visits_by_block @ self.lengths
         if len(instructions) and instructions.max() > self._longest[1]:
             self._longest = (int(run.blocks[instructions.argmax()]), float(instructions.max()))
         self.followed |= {block: (run.paths[block], run.visits_by_warp[block]) for block in followed}
@@ -193,21 +194,45 @@ class BlockRuns:
     def longest_followed(self) -> tuple[int, BlockPath, NDArray[np.int64], Any] | None:
         """The way and the visits of the longest block and what its guest saw, where those that are followed do far less."""
         block, instructions = self._longest
-        followed = [float((visits @ self._lengths).sum()) for _, visits in self.followed.values()]
+        followed = [float((visits @ self.lengths).sum()) for _, visits in self.followed.values()]
         if block in self.followed or not followed or instructions <= _FAR_LONGER * max(followed):
             return None
         observer = next(guest.make() for guest in self._guests if guest.follow)
+        run = self._again([block], observer)
+        return block, run.paths[block], run.visits_by_warp[block], observer
+
+    def look_at(self, working: NDArray[np.int64]) -> None:
+        """Watch and follow blocks at the same places among those that work as were watched and followed in the whole grid."""
+
+        def places(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.unique(working[blocks * (len(working) - 1) // max(int(self.launch.blocks) - 1, 1)])
+
+        self.watched = WatchedBlock(int(places(np.array([self.watched.block]))[0]))
+        run = self._again([self.watched.block], self.watched)
+        self.watched.take_visits(run.visits_by_warp)
+        for number, guest in enumerate(self._guests):
+            if guest.follow:
+                blocks = places(guest.blocks)
+                shown = self._shown[number] = ChosenBlocks(guest.make(), blocks, guest.spaces)
+                shown.take(blocks)
+                run = self._again(blocks.tolist(), shown)
+                self.followed = {block: (run.paths[block], run.visits_by_warp[block]) for block in blocks.tolist()}
+
+    def _again(self, blocks: list[int], observer: Observer) -> Simulation:
+        """Trace some blocks for one observer alone, and follow their warps."""
         run = execute_code(
             self.kernel,
             self.launch,
             self.call,
             mode=Mode.TRACE,
-            blocks=np.array([block]),
+            blocks=np.array(blocks, np.int64),
             budget=self.budget,
             observers=[observer],
-            visits_by_warp=[block],
+            visits_by_warp=blocks,
         )
-        return block, run.paths[block], run.visits_by_warp[block], observer
+        if not run.completed:
+            raise FaultError(run.faults[-1])
+        return run
 
     def _found(self, one: Undetermined) -> None:
         self._undetermined.setdefault(one.cause, one)

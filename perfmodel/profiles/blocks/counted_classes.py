@@ -7,7 +7,8 @@ class (`BlockClasses`), and one of each kind of them is executed next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from ...memory.access_counts import ClassCounts
 from ...simulator.block_classes.classes import BlockClasses, NotFollowedError
 from .block_runs import BlockRuns
 from .first_stores import FirstStores
-from .totals_of_blocks import BlockTotals
+from .totals_of_blocks import BlockTotals, idle_blocks
 
 _LANES = 65_536
 """Lanes of the executed blocks of one run at most."""
@@ -25,6 +26,8 @@ _OWN_KIND = 0.5
 """Blocks are left to be executed each where they are of more than so many kinds for each block."""
 _MOST_LEAVE = 0.5
 """Where so large a part leaves the class of the first block, one stands for all of it again, with no other blocks beside it."""
+_IDLE_KINDS = 32
+"""Kinds of blocks up to which those that end at once are looked for where others cannot be followed."""
 _MIX = 0x9E3779B97F4A7C15
 
 
@@ -33,22 +36,26 @@ class CountedClasses:
     """What classes of blocks do.
 
     ``rest`` are the blocks that are in no class, ``executed`` says how many blocks were, ``stores`` where each block of a class
-    stores first.
+    stores first. ``idle`` are blocks that access no memory, and
+    ``idle_visits`` of their warps are no part of the others' work.
     """
 
     totals: BlockTotals
     stores: FirstStores
     rest: NDArray[np.int64]
     executed: int
+    idle: list[NDArray[np.int64]] = field(default_factory=list)
+    idle_visits: Any = 0
 
 
-def counted_classes(runs: BlockRuns, blocks: int, places: int) -> CountedClasses | None:
+def counted_classes(runs: BlockRuns, blocks: int, places: int, *, idle: bool = False) -> CountedClasses | None:
     """Count the blocks of a launch by classes; None where that proves nothing.
 
     Args:
         runs: executes blocks.
         blocks: of the launch.
         places: of the code.
+        idle: count only blocks that neither store nor read what decides, whatever the others do.
     """
     found = CountedClasses(
         totals=BlockTotals.of(places), stores=FirstStores(blocks), rest=np.arange(blocks), executed=0
@@ -56,8 +63,8 @@ def counted_classes(runs: BlockRuns, blocks: int, places: int) -> CountedClasses
     keys = np.zeros(blocks, np.uint64)
     at_once = max(_LANES // int(runs.launch.threads_per_block), 1)
     # one block stands for all others; those that are wanted anyhow stand for themselves
-    alone = np.setdiff1d(runs.unseen, [runs.watched.block])[: at_once - 1]
-    tried = _Tried(runs, found)
+    alone = np.setdiff1d(runs.unseen, [runs.watched.block])[: 0 if idle else at_once - 1]
+    tried = _Tried(runs, found, apart=idle)
     for turn in range(_ROUNDS):
         kinds, executed, group = np.unique(keys, return_index=True, return_inverse=True)
         left: Sequence[_Left] | None = None
@@ -69,7 +76,7 @@ def counted_classes(runs: BlockRuns, blocks: int, places: int) -> CountedClasses
             if turn == 1 and len(alone) and len(found.rest) > _MOST_LEAVE * blocks:
                 # values of one class that cannot be followed make blocks leave the others, too
                 group, executed = np.zeros(len(found.rest), np.int64), np.array([len(found.rest) // 2])
-            elif len(kinds) > max(_OWN_KIND * len(found.rest), 1):
+            elif len(kinds) > (_IDLE_KINDS if idle else max(_OWN_KIND * len(found.rest), 1)):
                 break
             left = ()
             for begin in range(0, len(executed), at_once):
@@ -93,11 +100,11 @@ _Left = tuple[NDArray[np.int64], NDArray[np.uint64]]
 class _Tried:
     """Counts classes as far as they can be followed; ``unknown`` are the blocks of those that cannot.
 
-    ``read`` and ``written`` are the buffers of the classes that were counted.
+    ``read`` and ``written`` are the buffers of the classes that were counted. ``apart`` is as for `BlockClasses`.
     """
 
-    def __init__(self, runs: BlockRuns, found: CountedClasses) -> None:
-        self.runs, self.found = runs, found
+    def __init__(self, runs: BlockRuns, found: CountedClasses, *, apart: bool) -> None:
+        self.runs, self.found, self.apart = runs, found, apart
         self.read: set[int] = set()
         self.written: set[int] = set()
         self.unknown: list[NDArray[np.int64]] = []
@@ -114,7 +121,10 @@ class _Tried:
         place = np.cumsum(chosen) - 1
         # what unknown blocks write and read is not known either
         classes = BlockClasses(
-            self.found.rest[chosen], group[chosen] - begin, place[executed[begin:end]], apart=len(self.unknown) > 0
+            self.found.rest[chosen],
+            group[chosen] - begin,
+            place[executed[begin:end]],
+            apart=self.apart or len(self.unknown) > 0,
         )
         try:
             _count(self.runs, classes, self.found)
@@ -159,7 +169,11 @@ def _count(runs: BlockRuns, classes: BlockClasses, found: CountedClasses) -> Non
     run = runs.run(classes.blocks[classes.executed], [accesses, found.stores], classes, check=True)
     assert run.visits_by_block is not None
     found.totals.visits += classes.sizes() @ run.visits_by_block
-    for site, totals in accesses.totals():
-        found.totals.add(site, totals)
+    totals = list(accesses.totals())
+    for site, of_site in totals:
+        found.totals.add(site, of_site)
+    idle = idle_blocks(runs.kernel, run.visits_by_block, [site for site, _ in totals])
+    found.idle.append(classes.blocks[classes.members[idle[classes.rows]]])
+    found.idle_visits = found.idle_visits + (classes.sizes() * idle) @ run.visits_by_block
     found.stores.note_classes(classes)
     found.executed += classes.count

@@ -28,7 +28,7 @@ from .counted_classes import counted_classes
 from .first_stores import FirstStores
 from .launch_shape import launch_shape
 from .sampled_blocks import REPLICATES, sampled_blocks
-from .totals_of_blocks import BlockTotals
+from .totals_of_blocks import BlockTotals, idle_blocks
 from .watched_block import WatchedBlock
 
 _FEW_BLOCKS = 32
@@ -41,6 +41,8 @@ _PILOT_BLOCKS = 64
 """Blocks from which it is learnt what blocks cost; of twice as many all are executed at once."""
 _WHOLE = 2
 """Where a sample would have one of so many blocks, all are executed."""
+_FEW_WORK = 0.5
+"""Part of the blocks below which those that access memory are looked at apart from the others."""
 _SHARE_OF_MEMORY = 0.5
 """Of the memory that a simulation may use, for the buffers that it touches."""
 CHECKED_INSTRUCTIONS = 2 * 10**6
@@ -54,9 +56,11 @@ class LaunchCounts:
     ``visits`` says how often each place of the code was executed by a warp, ``instructions`` has the totals of each memory
     instruction. ``exact`` says that they are proved for every block; else ``notes`` says why not, and ``standard_errors`` has
     those of the counts where blocks were sampled. ``shape`` has the grid's extents, x first, with an axis that the kernel
-    splits by division split (`launch_shape`). ``checked`` are the blocks that were checked for races, bounds and barriers;
-    ``unchecked_alike`` says that each other block provably does what one of them does. ``watched`` is the block in the middle,
-    for the critical path. ``longest`` is a block that does far more than those that are followed, with its observer.
+    splits by division split (`launch_shape`). ``working`` are the blocks that may access memory, by linear index in order, where
+    most are known not to; None elsewhere. ``idle_instructions`` are the warp instructions of the others. ``checked`` are
+    the blocks that were checked for races, bounds and barriers; ``unchecked_alike`` says that each other block provably does what
+    one of them does. ``watched`` is the block in the middle, of those that work, for the critical path. ``longest`` is a block
+    that does far more than those that are followed, with its observer.
     """
 
     kernel: Code
@@ -64,6 +68,8 @@ class LaunchCounts:
     visits: NDArray[np.float64]
     instructions: tuple[InstructionCount, ...]
     shape: tuple[int, ...]
+    working: NDArray[np.int64] | None
+    idle_instructions: float
     exact: bool
     standard_errors: Counts | None
     notes: tuple[str, ...]
@@ -119,6 +125,8 @@ class _LaunchCounter:
         self._stores = FirstStores(self._blocks)
         self._notes: list[str] = []
         self._executed = 0
+        self._idle: list[NDArray[np.int64]] = []
+        self._idle_visits = np.zeros(len(self._costs))
 
     def count(self, all_blocks: bool) -> LaunchCounts:
         """All blocks' counts."""
@@ -132,6 +140,9 @@ class _LaunchCounter:
         alike = runs.all_checked
         if len(runs.unseen):
             runs.run(runs.unseen, [])
+        working = self._working()
+        if working is not None:
+            runs.look_at(working)
         undetermined = runs.undetermined(self._total.visits)
         self._notes += [one.note for one in undetermined]
         return LaunchCounts(
@@ -140,6 +151,8 @@ class _LaunchCounter:
             visits=self._total.visits,
             instructions=self._total.instructions(),
             shape=self._shape(),
+            working=working,
+            idle_instructions=0.0 if working is None else float(self._idle_visits @ runs.lengths),
             exact=errors is None and not undetermined,
             standard_errors=errors,
             notes=tuple(self._notes),
@@ -162,6 +175,16 @@ class _LaunchCounter:
             return plain
         return launch_shape(grid, self._stores.of, np.random.default_rng(self._seed))
 
+    def _working(self) -> NDArray[np.int64] | None:
+        """Blocks that may access memory, where they are few; blocks of a cluster have places together, whether they do or not."""
+        if not self._idle:
+            return None
+        idle = np.zeros(self._blocks, np.bool_)
+        for blocks in self._idle:
+            idle[blocks] = True
+        few = 0 < np.count_nonzero(~idle) < _FEW_WORK * self._blocks and self._runs.launch.blocks_per_cluster == 1
+        return np.flatnonzero(~idle) if few else None
+
     def _by_classes(self) -> NDArray[np.int64]:
         """Count classes of blocks, and give the blocks that are in none."""
         if self._blocks > MAX_BLOCKS:
@@ -169,8 +192,13 @@ class _LaunchCounter:
         found = counted_classes(self._runs, self._blocks, len(self._costs))
         if found is None:
             self._runs.restart()
+            found = counted_classes(self._runs, self._blocks, len(self._costs), idle=True)
+        if found is None:
+            self._runs.restart()
             return np.arange(self._blocks)
         self._total, self._stores, self._executed = found.totals, found.stores, found.executed
+        self._idle += found.idle
+        self._idle_visits += found.idle_visits
         return found.rest
 
     def _execute_all(self, blocks: NDArray[np.int64], *, check: bool) -> None:
@@ -179,6 +207,10 @@ class _LaunchCounter:
         self._total.visits += run.visits
         for site, totals in accesses.tables():
             self._total.add(site, totals.sum(axis=0))
+        assert run.visits_by_block is not None
+        idle = idle_blocks(self._runs.kernel, run.visits_by_block, [site for site, _ in accesses.tables()])
+        self._idle.append(blocks[idle])
+        self._idle_visits += run.visits_by_block[idle].sum(axis=0)
         self._stores.note(blocks)
         self._executed += len(blocks)
 
