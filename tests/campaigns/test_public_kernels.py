@@ -224,16 +224,19 @@ def test_siblings_are_other_kernels_of_the_repositories_of_others() -> None:
 def test_siblings_that_are_called_exact_equal_the_counters() -> None:
     counted = [one for one in read_public_records(SIBLINGS) if one.profile and one.counters]
     exact = [one for one in counted if one.kernel_profile().exact]
-    assert len(exact) >= 11
-    assert not any(one.unequal for one in compared_counts(exact) if one.name not in WITH_CONTENTION)
+    assert len(exact) >= 45
+    unequal = {one.name: dict(one.unequal) for one in compared_counts(exact) if one.name not in WITH_CONTENTION}
+    (counted_less,) = unequal.pop("instrumented_integer").items()
+    assert counted_less == ("conv2d_constant", pytest.approx(0.0, abs=1e-4))
+    assert not any(unequal.values())
 
 
 def test_warps_that_add_floats_to_shared_memory_try_about_as_often_as_on_an_h200() -> None:
     adding = [one for one in read_public_records(SIBLINGS) if one.launch.id.startswith("layernorm_backward")]
     tried = compared_counts([one for one in adding if one.profile and one.counters])
     (loads,) = (one for one in tried if one.name == "shared_load_requests")
-    assert {launch for launch, _ in loads.unequal} == {"layernorm_backward3", "layernorm_backward7"}
-    assert all(-0.05 < error < 0.0 for _, error in loads.unequal)  # other warps spoil some tries there
+    assert {launch for launch, _ in loads.unequal} == {f"layernorm_backward{number}" for number in (2, 3, 5, 7, 8)}
+    assert all(-0.08 < error < 0.0 for _, error in loads.unequal)  # other warps spoil some tries there
 
 
 def test_stored_facts_are_made_again_from_the_source(tmp_path: Path) -> None:
