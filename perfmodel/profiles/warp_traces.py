@@ -163,8 +163,8 @@ class WarpTraces(Struct, frozen=True, kw_only=True):
         """The traces that `to_bytes` wrote."""
         with np.load(io.BytesIO(data)) as archive:
             table = _table(archive)
-            memory = _memory(archive)
-            loads = _loads(archive)
+            memory = MemoryDemand(**_with_later("memory", MemoryDemand, "past_l1", archive))
+            loads = LoadStreams(**_with_later("loads", LoadStreams, "common", archive))
             own = {name: archive[name] for name in _OWN}
             seen = {name: archive[f"patterns_{name}"] for name in _PATTERNS if f"patterns_{name}" in archive}
             lanes = archive.get("active_lanes")
@@ -225,20 +225,6 @@ def _table(archive: Mapping[str, Any]) -> IssueTable:
     return IssueTable(**{"kept_reads": np.zeros_like(known["bank_reads"]), **known}, **added)
 
 
-def _loads(archive: Mapping[str, Any]) -> LoadStreams:
-    """Requests of loads; in older archives no group is known to be common."""
-    kept = {name for name in LoadStreams.__dataclass_fields__ if f"loads_{name}" in archive}
-    known = {name: archive[f"loads_{name}"] for name in kept}
-    return LoadStreams(**{"common": np.zeros_like(known["sectors"]), **known})
-
-
-def _memory(archive: Mapping[str, Any]) -> MemoryDemand:
-    """What instructions ask for; older archives do not say what L2 sends for copies past L1."""
-    kept = {name for name in MemoryDemand.__dataclass_fields__ if f"memory_{name}" in archive}
-    known = {name: archive[f"memory_{name}"] for name in kept}
-    return MemoryDemand(**{"past_l1": np.zeros_like(known["sectors"]), **known})
-
-
 def _prefixed(
     prefix: str, record: MemoryDemand | LoadStreams | AccessPatterns | ConstantWalks | PhaseStreams
 ) -> dict[str, Any]:
@@ -247,6 +233,12 @@ def _prefixed(
 
 def _unprefixed(prefix: str, kind: Any, archive: Mapping[str, Any]) -> dict[str, Any]:
     return {name: archive[f"{prefix}_{name}"] for name in kind.__dataclass_fields__}
+
+
+def _with_later(prefix: str, kind: Any, later: str, archive: Mapping[str, Any]) -> dict[str, Any]:
+    """The same where older archives lack one field (``later``): it is zero there, for each of ``sectors``."""
+    known = {name: archive[f"{prefix}_{name}"] for name in kind.__dataclass_fields__ if f"{prefix}_{name}" in archive}
+    return {later: np.zeros_like(known["sectors"]), **known}
 
 
 def traced_blocks(launch: Launch, count: int = TRACED_BLOCKS) -> Integers:

@@ -6,7 +6,6 @@ class (`BlockClasses`), and one of each kind of them is executed next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,8 +35,7 @@ class CountedClasses:
     """What classes of blocks do.
 
     ``rest`` are the blocks that are in no class, ``executed`` says how many blocks were, ``stores`` where each block of a class
-    stores first. ``idle`` are blocks that access no memory, and
-    ``idle_visits`` of their warps are no part of the others' work.
+    stores first. ``idle`` are blocks that access no memory, ``idle_visits`` how often their warps come to each place.
     """
 
     totals: BlockTotals
@@ -60,31 +58,27 @@ def counted_classes(runs: BlockRuns, blocks: int, places: int, *, idle: bool = F
     found = CountedClasses(
         totals=BlockTotals.of(places), stores=FirstStores(blocks), rest=np.arange(blocks), executed=0
     )
-    keys = np.zeros(blocks, np.uint64)
     at_once = max(_LANES // int(runs.launch.threads_per_block), 1)
     # one block stands for all others; those that are wanted anyhow stand for themselves
     alone = np.setdiff1d(runs.unseen, [runs.watched.block])[: 0 if idle else at_once - 1]
     tried = _Tried(runs, found, apart=idle)
-    for turn in range(_ROUNDS):
-        kinds, executed, group = np.unique(keys, return_index=True, return_inverse=True)
-        left: Sequence[_Left] | None = None
-        if not turn:
-            left = _first_class(tried, alone)
-            if left is None:
-                return None
-        else:
-            if turn == 1 and len(alone) and len(found.rest) > _MOST_LEAVE * blocks:
-                # values of one class that cannot be followed make blocks leave the others, too
-                group, executed = np.zeros(len(found.rest), np.int64), np.array([len(found.rest) // 2])
-            elif len(kinds) > (_IDLE_KINDS if idle else max(_OWN_KIND * len(found.rest), 1)):
-                break
-            left = ()
-            for begin in range(0, len(executed), at_once):
-                left += tried.each(group, executed, begin, min(begin + at_once, len(executed)))
-        found.rest = np.concatenate([np.zeros(0, np.int64), *(blocks for blocks, _ in left)])
-        keys = np.concatenate([np.zeros(0, np.uint64), *(keys for _, keys in left)])
+    left = _first_class(tried, alone)
+    if left is None:
+        return None
+    found.rest, keys = _all_left(left)
+    for turn in range(1, _ROUNDS):
         if not len(found.rest):
             break
+        kinds, executed, group = np.unique(keys, return_index=True, return_inverse=True)
+        if turn == 1 and len(alone) and len(found.rest) > _MOST_LEAVE * blocks:
+            # values of one class that cannot be followed make blocks leave the others, too
+            group, executed = np.zeros(len(found.rest), np.int64), np.array([len(found.rest) // 2])
+        elif len(kinds) > (_IDLE_KINDS if idle else max(_OWN_KIND * len(found.rest), 1)):
+            break
+        left = ()
+        for begin in range(0, len(executed), at_once):
+            left += tried.each(group, executed, begin, min(begin + at_once, len(executed)))
+        found.rest, keys = _all_left(left)
     found.rest = np.sort(np.concatenate([found.rest, *tried.unknown]))
     read, written = tried.read, tried.written
     if tried.unknown and (read or written):
@@ -95,6 +89,11 @@ def counted_classes(runs: BlockRuns, blocks: int, places: int, *, idle: bool = F
 
 _Left = tuple[NDArray[np.int64], NDArray[np.uint64]]
 """Blocks that left their classes, and keys of how they would have decided."""
+
+
+def _all_left(left: tuple[_Left, ...]) -> _Left:
+    blocks = np.concatenate([np.zeros(0, np.int64), *(one[0] for one in left)])
+    return blocks, np.concatenate([np.zeros(0, np.uint64), *(one[1] for one in left)])
 
 
 class _Tried:
@@ -148,7 +147,7 @@ class _Tried:
         return self.each(group, executed, begin, middle) + self.each(group, executed, middle, end)
 
 
-def _first_class(tried: _Tried, alone: NDArray[np.int64]) -> Sequence[_Left] | None:
+def _first_class(tried: _Tried, alone: NDArray[np.int64]) -> tuple[_Left, ...] | None:
     """Count the class of the block in the middle, beside blocks that stand for themselves if all of these can be followed.
 
     None where all blocks stay in that class and it cannot be followed.
@@ -172,7 +171,7 @@ def _count(runs: BlockRuns, classes: BlockClasses, found: CountedClasses) -> Non
     totals = list(accesses.totals())
     for site, of_site in totals:
         found.totals.add(site, of_site)
-    idle = idle_blocks(runs.kernel, run.visits_by_block, [site for site, _ in totals])
+    idle = idle_blocks(runs.lengths, run.visits_by_block, [site for site, _ in totals])
     found.idle.append(classes.blocks[classes.members[idle[classes.rows]]])
     found.idle_visits = found.idle_visits + (classes.sizes() * idle) @ run.visits_by_block
     found.stores.note_classes(classes)

@@ -208,7 +208,7 @@ class _LaunchCounter:
         for site, totals in accesses.tables():
             self._total.add(site, totals.sum(axis=0))
         assert run.visits_by_block is not None
-        idle = idle_blocks(self._runs.kernel, run.visits_by_block, [site for site, _ in accesses.tables()])
+        idle = idle_blocks(self._runs.lengths, run.visits_by_block, [site for site, _ in accesses.tables()])
         self._idle.append(blocks[idle])
         self._idle_visits += run.visits_by_block[idle].sum(axis=0)
         self._stores.note(blocks)

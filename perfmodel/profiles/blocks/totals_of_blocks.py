@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...core.counts import Counts
 from ...memory.access_counts import BLOCK_TOTALS, InstructionCount, instruction_counts
 from ...simulator.access import Site
-from ...simulator.execution import Code, instructions_of_places
+from ...simulator.execution import Code
 from ..totals import launch_counts
 
 
@@ -43,9 +43,11 @@ class BlockTotals:
         return launch_counts(kernel, found, np.rint(self.visits).astype(np.int64), found)
 
 
-def idle_blocks(kernel: Code, visits_by_block: NDArray[Any], sites: Iterable[Site]) -> NDArray[np.bool_]:
-    """Which executed blocks come to no instruction that accesses memory, of the sites of their run."""
-    lengths = [len(place) for place in instructions_of_places(kernel)]
+def idle_blocks(lengths: NDArray[np.int64], visits_by_block: NDArray[Any], sites: Iterable[Site]) -> NDArray[np.bool_]:
+    """Which executed blocks come to no instruction that accesses memory, of the sites of their run.
+
+    ``lengths``: instructions of each place of the code.
+    """
     place_of = np.repeat(np.arange(len(lengths)), lengths)
     idle = np.ones(len(visits_by_block), np.bool_)
     for place in {int(place_of[site.instruction_index]) for site in sites}:
